@@ -1,0 +1,26 @@
+"""Rate limits as rules: edited in the Django admin, decided in one Redis round trip.
+
+The public names are imported lazily, so that ``import django_ratelimit_rules`` loads no model and needs no settings.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Limiter", "RateLimited", "Rule", "rate_limited"]
+
+if TYPE_CHECKING:
+    from .decorators import rate_limited
+    from .engine import Rule
+    from .limiter import Limiter, RateLimited
+
+_HOMES = {"Limiter": ".limiter", "RateLimited": ".limiter", "Rule": ".engine", "rate_limited": ".decorators"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

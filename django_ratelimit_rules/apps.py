@@ -1,0 +1,20 @@
+"""The app's configuration: connects metrics, log lines and the refresher; loads no rule."""
+
+from django.apps import AppConfig
+
+
+class RatelimitRulesConfig(AppConfig):
+    """Django's handle on this app."""
+
+    name = "django_ratelimit_rules"
+    label = "django_ratelimit_rules"
+    verbose_name = "Rate limits"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Connect the listeners."""
+        from . import logs, metrics, refresher
+
+        metrics.connect()
+        logs.connect()
+        refresher.connect()

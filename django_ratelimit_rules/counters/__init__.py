@@ -1,0 +1,36 @@
+"""Counters: the contract between the engine and a store. Hits go out, tallies come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from ..engine import Hit, Tally
+from ..engine.results import Number
+
+
+class Verb(StrEnum):
+    """What to do with a chain of hits."""
+
+    CHECK = "check"
+    PEEK = "peek"
+    CHARGE = "charge"
+
+
+class Counters(Protocol):
+    """A store of counters.
+
+    ``hit`` counts one call in a chain of hits, all at once or not at all, and returns the tallies in order, up to the
+    first that blocks; ``peek`` writes nothing; ``charge`` charges all, past their limits. ``reset`` forgets counters
+    and returns how many there were. Both raise CountersUnavailable. The twins with an ``a`` in front wait on the
+    running event loop.
+    """
+
+    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...
+
+    def reset(self, keys: Iterable[str]) -> int: ...
+
+    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...
+
+    async def areset(self, keys: Iterable[str]) -> int: ...

@@ -1,0 +1,57 @@
+"""An asyncio connection pool with the configuration of a synchronous one: same server, credentials and time-outs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import redis.asyncio
+import redis.asyncio.connection as aio
+import redis.asyncio.sentinel as aio_sentinel
+import redis.connection as sync
+import redis.sentinel as sync_sentinel
+
+
+def async_pool(pool: Any) -> Any:
+    """Return a new asyncio pool for the server, credentials, TLS and time-outs of ``pool``; nothing connects yet."""
+    if isinstance(pool, sync_sentinel.SentinelConnectionPool):
+        return _sentinel_pool(pool)
+    connection_class = _twin(pool.connection_class)
+    options = _accepted(connection_class, pool.connection_kwargs)
+    return redis.asyncio.ConnectionPool(connection_class, max_connections=pool.max_connections, **options)
+
+
+def _sentinel_pool(pool: sync_sentinel.SentinelConnectionPool) -> Any:
+    manager: Any = pool.sentinel_manager
+    addresses = [
+        (sentinel.connection_pool.connection_kwargs["host"], sentinel.connection_pool.connection_kwargs["port"])
+        for sentinel in manager.sentinels
+    ]
+    options = _accepted(aio_sentinel.SentinelManagedConnection, pool.connection_kwargs)
+    twin = aio_sentinel.Sentinel(  # type: ignore[no-untyped-call]
+        addresses,
+        min_other_sentinels=manager.min_other_sentinels,
+        sentinel_kwargs=_accepted(aio.Connection, manager.sentinel_kwargs),
+    )
+    return aio_sentinel.SentinelConnectionPool(  # type: ignore[no-untyped-call]
+        pool.service_name, twin, is_master=pool.is_master, **options
+    )
+
+
+def _twin(connection_class: type) -> Any:
+    if issubclass(connection_class, sync.SSLConnection):
+        return aio.SSLConnection
+    if issubclass(connection_class, sync.UnixDomainSocketConnection):
+        return aio.UnixDomainSocketConnection
+    return aio.Connection
+
+
+def _accepted(connection_class: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that the asyncio class knows, less what only works in the synchronous world."""
+    known = {name for base in connection_class.__mro__ for name in inspect.signature(base.__init__).parameters}
+    foreign = {"parser_class", "retry", "connection_class", "connection_pool", "redis_connect_func", "event_dispatcher"}
+    return {
+        name: value
+        for name, value in options.items()
+        if name in known - foreign and not name.startswith("maint_notifications")
+    }

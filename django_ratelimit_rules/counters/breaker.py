@@ -1,0 +1,51 @@
+"""A circuit breaker: after a failure the store is left alone for a short, growing pause.
+
+An outage then costs a request microseconds, not a time-out. Knows nothing of stores; one per store and process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+
+
+class Breaker:
+    """Closed while all is well; after a failure open for 0.1 s, doubled by each failed retry up to 5 s."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pause = 0.0
+        self._opened = 0.0
+        self._until = 0.0
+
+    def pause(self) -> float:
+        """Return the seconds the store is still to be left alone, 0 when it may be tried.
+
+        When a pause is over one caller gets 0 and tries; the others wait for what it finds.
+        """
+        if not self._until:
+            return 0.0
+        with self._lock:
+            now = time.monotonic()
+            if now < self._until:
+                return self._until - now
+            self._until = now + self._pause
+            return 0.0
+
+    def failed(self) -> float:
+        """Note a failure; return the pause it opens. Failures of calls that ran side by side count as one."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._pause or now - self._opened >= self._pause:
+                self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+                self._opened, self._until = now, now + self._pause
+            return self._pause
+
+    def worked(self) -> None:
+        """Note an answer: the store is well."""
+        if self._until:
+            with self._lock:
+                self._pause = self._opened = self._until = 0.0

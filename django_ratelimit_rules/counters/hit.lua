@@ -1,0 +1,302 @@
+-- Count one call in the counters of a chain of rules: everything or nothing.
+--
+-- KEYS      one counter per hit, in rule order, all in one cluster slot.
+-- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb (0 check:
+--           count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a double for the
+--           cost; then per hit a byte for the kind and doubles for the limit, the period and the ban in milliseconds
+--           (0: none). The kind is the algorithm (0 fixed window, 1 sliding window, 2 token bucket, 3 distinct values),
+--           + 4 if exceeding it blocks, + 8 if it is only looked at (a rule charged by outcome).
+-- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
+--
+-- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five per
+--           hit up to the first that blocks: used, count, state (0 within, 1 exceeded, 2 banned), reset, retry. Reset and
+--           retry in milliseconds; retry is -1 when no waiting would help. A number that is no safe integer is a text.
+-- Atomicity Redis runs nothing else meanwhile. First all counters are read and the chain decided; only then is anything
+--           charged, so that a refused call is charged to no rule.
+-- Cost      one MGET, then two commands per counter; one TIME if an algorithm or a ban asks for the clock.
+--
+-- Values    A fixed window is "used", or "used count" once a call was refused, or "used count banned-until". A plain
+--           integer is what Redis stores most tightly. A sliding window is "period index previous current
+--           banned-until", a bucket "units time period banned-until fractional", where units are used x period, so that
+--           whole costs leak in whole numbers. What cannot be read as such (an operator's SET, another program) is
+--           treated as absent and overwritten: a foreign value must not lock anybody out.
+
+local CHECK, PEEK, CHARGE = 0, 1, 2
+local packed = ARGV[1]
+local verb, cost, next_hit = struct.unpack('<Bd', packed)
+local kinds, limits, periods, bans = {}, {}, {}, {}
+for i = 1, #KEYS do
+  kinds[i], limits[i], periods[i], bans[i], next_hit = struct.unpack('<Bddd', packed, next_hit)
+end
+
+local SAFE, LARGEST = 2 ^ 53, 1.7e308
+local floor, call = math.floor, redis.call
+local values = call('MGET', unpack(KEYS))
+local reply = {}
+
+-- The common case first, without making a single function: fixed windows that have refused nothing yet and have room,
+-- and a whole cost. Where anything else turns up nothing is written yet, and the general way below decides.
+local common = verb == CHECK and cost > 0 and cost == floor(cost)
+for i = 1, #KEYS do
+  if not common then break end
+  local value, kind, used, ttl = values[i], kinds[i], 0, periods[i]
+  if value then used, ttl = tonumber(value) or -1, call('PTTL', KEYS[i]) end
+  local after = used + cost
+  common = (kind == 4 or kind == 0) and used >= 0 and used == floor(used) and after <= limits[i] and ttl > 0
+  reply[2 * i - 1], reply[2 * i] = after, ttl
+end
+if common then
+  local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
+  for i = 1, #KEYS do
+    if values[i] then call('INCRBY', KEYS[i], amount) else call('SET', KEYS[i], cost, 'PX', periods[i]) end
+  end
+  return reply
+end
+
+reply = {}
+local writes = verb ~= PEEK
+local left = {}   -- milliseconds the stored counter still lives; nil when there is none
+local kept = {}   -- what an algorithm must remember between reading and writing
+local clock
+
+local function now()
+  if not clock then
+    local time = call('TIME')
+    clock = time[1] * 1000 + floor(time[2] / 1000)
+  end
+  return clock
+end
+
+-- The numbers of a stored value, or nil when it is not ours.
+local function numbers(text, fewest, most)
+  local found = {}
+  for word in string.gmatch(text, '%S+') do
+    local number = tonumber(word)
+    if not number or not (number >= 0 and number <= LARGEST) then return nil end
+    found[#found + 1] = number
+  end
+  return #found >= fewest and #found <= most and found or nil
+end
+
+-- Milliseconds a stored key still lives, nil when it is over; one without expiry is given one. Strictly negative,
+-- because a living key may have 0 left: arming that one again would keep a busy short window from ever ending.
+local function remaining(i, healed)
+  local ttl = call('PTTL', KEYS[i])
+  if ttl == -1 then
+    ttl = healed
+    if writes then call('PEXPIRE', KEYS[i], ttl) end
+  end
+  return ttl > 0 and ttl or nil
+end
+
+local function note(i, used, count, reset, over, wait, banned_until)
+  local at, state, retry = 5 * i, 0, 0
+  if banned_until > 0 and banned_until > now() then
+    state, reset = 2, banned_until - now()
+    retry = reset
+  elseif over or limits[i] == 0 then
+    state = 1
+    retry = (limits[i] == 0 or cost > limits[i]) and -1 or wait
+  end
+  reply[at - 4], reply[at - 3], reply[at - 2], reply[at - 1], reply[at] = used, count, state, reset, retry
+end
+
+local function read_fixed(i)
+  local value, used, count, reset, banned_until = values[i], 0, 0, periods[i], 0
+  if value then
+    local plain = tonumber(value)
+    if plain and plain >= 0 and plain <= LARGEST then
+      used, count = plain, plain
+      kept[i] = plain == floor(plain)
+    else
+      local found = numbers(value, 2, 3)
+      if not found then return note(i, 0, 0, reset, cost > limits[i], reset, 0) end
+      used, count, banned_until = found[1], found[2], found[3] or 0
+    end
+    local ttl = remaining(i, reset)
+    if ttl then left[i], reset = ttl, ttl else used, count, banned_until = 0, 0, 0 end
+  end
+  note(i, used, count, reset, used + cost > limits[i], reset, banned_until)
+end
+
+local function write_fixed(i, charged, looked, ban)
+  local at, period = 5 * i, periods[i]
+  local used, count = reply[at - 4], reply[at - 3]
+  if charged then used = math.min(used + cost, LARGEST) end
+  if charged or not looked then count = math.min(count + cost, LARGEST) end
+  reply[at - 4], reply[at - 3] = used, count
+  if ban > 0 then
+    local value = string.format('%.17g %.17g %.17g', used, count, now() + ban)
+    call('SET', KEYS[i], value, 'PX', math.max(left[i] or period, ban))
+  elseif left[i] and kept[i] and charged and cost == floor(cost) and used < SAFE then
+    call('INCRBY', KEYS[i], cost)
+  else
+    local value = used == count and used or string.format('%.17g %.17g', used, count)
+    if left[i] then call('SET', KEYS[i], value, 'KEEPTTL') else call('SET', KEYS[i], value, 'PX', period) end
+  end
+end
+
+-- The less common algorithms, made only for a chain that has one: making functions costs more than counting.
+local function others()
+  local ceil, max, min = math.ceil, math.max, math.min
+  local read, write = {}, {}
+
+  read[1] = function(i)
+    local period, limit = periods[i], limits[i]
+    local index = floor(now() / period)
+    local elapsed = now() - index * period
+    local previous, current, banned_until = 0, 0, 0
+    local found = values[i] and numbers(values[i], 5, 5)
+    if found then
+      remaining(i, 2 * period)
+      banned_until = found[5]
+      if found[1] == period then
+        if found[2] > index then index, elapsed = found[2], 0 end
+        if found[2] == index then
+          previous, current = found[3], found[4]
+        elseif found[2] == index - 1 then
+          previous = found[4]
+        end
+      end
+    end
+    local used = floor(previous * (period - elapsed) / period) + current
+    local room, wait = limit - cost - current, nil
+    if room >= 0 then
+      wait = floor(period - (floor(room) + 1) * period / max(previous, 1)) + 1 - elapsed
+    else
+      -- Not in this window: in the next one, when what is current now has faded enough.
+      wait = floor(period - (floor(limit - cost) + 1) * period / max(current, 1)) + 1
+      wait = period - elapsed + max(0, wait)
+    end
+    kept[i] = { index, previous, current }
+    note(i, used, used, period - elapsed, used + cost > limit, wait, banned_until)
+  end
+
+  write[1] = function(i, charged, looked, ban)
+    local at, period, index, previous, current = 5 * i, periods[i], unpack(kept[i])
+    if charged then
+      current = min(current + cost, LARGEST)
+      reply[at - 4] = min(reply[at - 4] + cost, LARGEST)
+      reply[at - 3] = reply[at - 4]
+    elseif reply[at - 2] > 0 and not looked then
+      reply[at - 3] = reply[at - 4] + cost
+    end
+    if charged or ban > 0 then
+      local banned_until = ban > 0 and now() + ban or 0
+      local value = string.format('%.17g %.17g %.17g %.17g %.17g', period, index, previous, current, banned_until)
+      call('SET', KEYS[i], value, 'PX', max((index + 2) * period - now(), ban))
+    end
+  end
+
+  local function level(units, period, fractional)
+    return fractional > 0 and units / period or ceil(units / period)
+  end
+
+  local function until_full(i, units)
+    if limits[i] == 0 then return units > 0 and periods[i] or 0 end
+    return min(ceil(units / limits[i]), 31536000000000)
+  end
+
+  read[2] = function(i)
+    local period, limit, units, fractional, banned_until = periods[i], limits[i], 0, 0, 0
+    local found = values[i] and numbers(values[i], 5, 5)
+    if found then
+      remaining(i, period)
+      units, banned_until, fractional = found[1], found[4], found[5]
+      if found[3] ~= period then units = ceil(units * period / max(found[3], 1)) end
+      units = max(0, units - max(0, now() - found[2]) * limit)
+    end
+    local used, over = level(units, period, fractional), units + cost * period - limit * period
+    kept[i] = { units, fractional }
+    note(i, used, used, until_full(i, units), over > 0, limit > 0 and ceil(over / limit) or 0, banned_until)
+  end
+
+  write[2] = function(i, charged, looked, ban)
+    local at, period, units, fractional = 5 * i, periods[i], unpack(kept[i])
+    if charged then
+      if cost ~= floor(cost) then fractional = 1 end
+      units = min(units + cost * period, LARGEST)
+      reply[at - 4] = level(units, period, fractional)
+      reply[at - 3], reply[at - 1] = reply[at - 4], until_full(i, units)
+    elseif reply[at - 2] > 0 and not looked then
+      reply[at - 3] = reply[at - 4] + cost
+    end
+    if charged or ban > 0 then
+      local banned_until = ban > 0 and now() + ban or 0
+      local value = string.format('%.17g %.17g %.17g %.17g %.17g', units, now(), period, banned_until, fractional)
+      call('SET', KEYS[i], value, 'PX', max(until_full(i, units), ban, 1))
+    end
+  end
+
+  read[3] = function(i)
+    local size, member = redis.pcall('SCARD', KEYS[i]), false
+    if type(size) == 'table' then
+      size = 0
+      if writes then call('DEL', KEYS[i]) end
+    end
+    if size > 0 then
+      left[i] = remaining(i, periods[i])
+      if left[i] then member = call('SISMEMBER', KEYS[i], ARGV[1 + i]) == 1 else size = 0 end
+    end
+    kept[i] = member
+    local reset, full = left[i] or periods[i], limits[i] == 0 or not member and size + 1 > limits[i]
+    local at = 5 * i
+    reply[at - 4], reply[at - 3], reply[at - 2], reply[at - 1] = size, size, full and 1 or 0, reset
+    reply[at] = full and (limits[i] == 0 and -1 or reset) or 0
+  end
+
+  write[3] = function(i, charged, looked)
+    local at = 5 * i
+    if reply[at - 2] > 0 then
+      if verb == CHECK and not looked then reply[at - 3] = reply[at - 4] + 1 end
+    elseif charged and not kept[i] then
+      if not left[i] then call('DEL', KEYS[i]) end
+      call('SADD', KEYS[i], ARGV[1 + i])
+      if not left[i] then call('PEXPIRE', KEYS[i], periods[i]) end
+      reply[at - 4], reply[at - 3] = reply[at - 4] + 1, reply[at - 4] + 1
+    end
+  end
+
+  return read, write
+end
+
+-- Decide.
+local read, write
+local last, blocked = #KEYS, false
+for i = 1, #KEYS do
+  local kind = kinds[i]
+  local algorithm = kind % 4
+  if algorithm == 0 then
+    read_fixed(i)
+  else
+    if not read then read, write = others() end
+    read[algorithm](i)
+  end
+  if kind % 8 >= 4 and reply[5 * i - 2] > 0 and verb ~= CHARGE then
+    last, blocked = i, true
+    break
+  end
+end
+
+-- Charge everything or nothing. A cost of 0 writes nothing; a ban that runs stands still.
+if writes then
+  for i = 1, last do
+    local kind, at = kinds[i], 5 * i
+    local algorithm, looked, state = kind % 4, kind >= 8, reply[at - 2]
+    if state < 2 and (cost > 0 or algorithm == 3) then
+      local ban = state == 1 and verb == CHECK and bans[i] or 0
+      local charged = verb == CHARGE or state == 0 and not blocked and not looked
+      if verb == CHARGE or not looked or ban > 0 then
+        if algorithm == 0 then write_fixed(i, charged, looked, ban) else write[algorithm](i, charged, looked, ban) end
+      end
+      if ban > 0 then reply[at - 2], reply[at - 1], reply[at] = 2, ban, ban end
+    end
+  end
+end
+
+local answer = { -1 }
+for k = 1, 5 * last do
+  local number = reply[k]
+  answer[k + 1] = (number == floor(number) and number < SAFE) and number or string.format('%.17g', number)
+end
+return answer

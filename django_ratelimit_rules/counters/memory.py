@@ -1,0 +1,299 @@
+"""Counters in this process: the same contract and arithmetic as ``hit.lua``, with a clock that can be given.
+
+For tests, for the failure mode ``local`` and for replaying traffic. Not shared between processes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor
+
+from ..engine import Algorithm, Hit, Tally
+from ..engine.results import Number
+from . import Verb
+
+LARGEST = 1.7e308
+SWEEP_EVERY = 4096
+
+
+@dataclass(slots=True)
+class Counter:
+    """A stored counter. ``expires`` and ``banned_until`` are milliseconds of the store's clock (0: no ban)."""
+
+    expires: float = 0
+    banned_until: float = 0
+    used: Number = 0
+    count: Number = 0
+    period: int = 0
+    index: int = 0
+    previous: Number = 0
+    updated: float = 0
+    fractional: bool = False
+    members: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Look:
+    """What reading one counter said, and what writing it needs to know."""
+
+    hit: Hit
+    period: int
+    counter: Counter | None
+    used: Number = 0
+    count: Number = 0
+    reset: float = 0
+    retry: float = 0
+    exceeded: bool = False
+    banned: bool = False
+    index: int = 0
+    previous: Number = 0
+    current: Number = 0
+    known: bool = False
+
+    def judge(self, now: float, over: bool, cost: Number, wait: float) -> None:
+        """Decide whether the call exceeds, and how long it would have to wait."""
+        limit = self.hit.limit
+        if self.counter is not None and self.counter.banned_until > now:
+            self.exceeded = self.banned = True
+            self.reset = self.retry = self.counter.banned_until - now
+        elif over or limit == 0:
+            self.exceeded = True
+            self.retry = -1 if limit == 0 or cost > limit else wait
+
+    def tally(self) -> Tally:
+        """Return it in the counters' terms."""
+        reset, retry = int(self.reset), int(self.retry)
+        return Tally(_number(self.used), _number(self.count), self.exceeded, self.banned, reset, retry)
+
+
+class MemoryCounters:
+    """Counters in a dictionary, safe between threads.
+
+    ``clock`` returns milliseconds; the default is this machine's clock. ``max_counters`` bounds the memory: beyond it
+    the oldest counters are dropped.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None, max_counters: int = 100_000) -> None:
+        self._clock = clock or (lambda: time.time() * 1000)
+        self._counters: dict[str, Counter] = {}
+        self._lock = threading.Lock()
+        self._max = max_counters
+        self._until_sweep = SWEEP_EVERY
+
+    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
+        """Count one call in a chain of hits; see Counters."""
+        with self._lock:
+            now = floor(self._clock())
+            self._sweep(now)
+            looks = []
+            blocked = False
+            for hit in hits:
+                looks.append(self._read(hit, cost, now))
+                if verb is not Verb.CHARGE and looks[-1].exceeded and hit.enforced:
+                    blocked = True
+                    break
+            if verb is not Verb.PEEK:
+                for look in looks:
+                    self._settle(look, cost, now, verb, blocked)
+            return [look.tally() for look in looks]
+
+    def reset(self, keys: Iterable[str]) -> int:
+        """Forget counters; return how many there were."""
+        with self._lock:
+            now = self._clock()
+            found = [self._counters.pop(key, None) for key in set(keys)]
+            return sum(counter is not None and counter.expires > now for counter in found)
+
+    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
+        """As :meth:`hit`: nothing here waits."""
+        return self.hit(hits, cost, verb)
+
+    async def areset(self, keys: Iterable[str]) -> int:
+        """As :meth:`reset`."""
+        return self.reset(keys)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._counters.clear()
+
+    def expiries(self) -> dict[str, float]:
+        """Return each living counter's remaining milliseconds, for tests and for looking around."""
+        now = self._clock()
+        return {key: counter.expires - now for key, counter in self._counters.items() if counter.expires > now}
+
+    def _sweep(self, now: float) -> None:
+        self._until_sweep -= 1
+        if self._until_sweep and len(self._counters) < self._max:
+            return
+        self._until_sweep = SWEEP_EVERY
+        self._counters = {key: counter for key, counter in self._counters.items() if counter.expires > now}
+        for key in list(self._counters)[: max(0, len(self._counters) - self._max + 1)]:
+            del self._counters[key]
+
+    def _settle(self, look: Look, cost: Number, now: int, verb: Verb, blocked: bool) -> None:
+        hit = look.hit
+        if look.banned or (cost == 0 and hit.member is None):
+            return
+        if verb is Verb.CHARGE:
+            self._write(look, cost, now, charged=True, ban=0)
+            return
+        ban = (hit.rule.ban_for or 0) * 1000 if look.exceeded else 0
+        if not hit.looked or ban:
+            self._write(look, cost, now, charged=not (blocked or look.exceeded or hit.looked), ban=ban)
+        if ban:
+            look.banned = True
+            look.reset = look.retry = ban
+
+    def _read(self, hit: Hit, cost: Number, now: int) -> Look:
+        counter = self._counters.get(hit.key)
+        if counter is not None and counter.expires <= now:
+            counter = None
+        look = Look(hit, hit.period * 1000, counter)
+        if hit.member is not None:
+            _read_distinct(look, now)
+        elif hit.rule.algorithm is Algorithm.SLIDING_WINDOW:
+            _read_sliding(look, cost, now)
+        elif hit.rule.algorithm is Algorithm.TOKEN_BUCKET:
+            _read_bucket(look, cost, now)
+        else:
+            _read_fixed(look, cost, now)
+        return look
+
+    def _write(self, look: Look, cost: Number, now: int, charged: bool, ban: int) -> None:
+        hit, counter = look.hit, look.counter or Counter(expires=now + look.period)
+        if hit.member is not None:
+            wrote = _write_distinct(look, counter, charged)
+        elif hit.rule.algorithm is Algorithm.SLIDING_WINDOW:
+            wrote = _write_sliding(look, counter, cost, now, charged, ban)
+        elif hit.rule.algorithm is Algorithm.TOKEN_BUCKET:
+            wrote = _write_bucket(look, counter, cost, now, charged, ban)
+        else:
+            wrote = _write_fixed(look, counter, cost, charged)
+        if not wrote:
+            return
+        if ban:
+            counter.banned_until = now + ban
+            counter.expires = max(counter.expires, now + ban)
+        if look.counter is None:
+            self._counters.pop(hit.key, None)
+        self._counters[hit.key] = counter
+
+
+def _read_fixed(look: Look, cost: Number, now: int) -> None:
+    look.reset = look.period
+    if look.counter is not None:
+        look.used, look.count, look.reset = look.counter.used, look.counter.count, look.counter.expires - now
+    look.judge(now, look.used + cost > look.hit.limit, cost, look.reset)
+
+
+def _write_fixed(look: Look, counter: Counter, cost: Number, charged: bool) -> bool:
+    if charged:
+        look.used = min(look.used + cost, LARGEST)
+    if charged or not look.hit.looked:
+        look.count = min(look.count + cost, LARGEST)
+    counter.used, counter.count = look.used, look.count
+    return True
+
+
+def _read_sliding(look: Look, cost: Number, now: int) -> None:
+    period, limit, stored = look.period, look.hit.limit, look.counter
+    look.index = now // period
+    elapsed = now - look.index * period
+    if stored is not None and stored.period == period:
+        if stored.index > look.index:
+            look.index, elapsed = stored.index, 0
+        if stored.index == look.index:
+            look.previous, look.current = stored.previous, stored.used
+        elif stored.index == look.index - 1:
+            look.previous = stored.used
+    # In floats, because that is what Lua computes in.
+    look.used = look.count = floor(float(look.previous) * (period - elapsed) / period) + look.current
+    look.reset = period - elapsed
+    room = limit - cost - look.current
+    if room >= 0:
+        wait = floor(period - (floor(room) + 1) * float(period) / max(look.previous, 1)) + 1 - elapsed
+    else:
+        fade = floor(period - (floor(limit - cost) + 1) * float(period) / max(look.current, 1)) + 1
+        wait = period - elapsed + max(0, fade)
+    look.judge(now, look.used + cost > limit, cost, wait)
+
+
+def _write_sliding(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
+    if charged:
+        look.current = min(look.current + cost, LARGEST)
+        look.used = look.count = min(look.used + cost, LARGEST)
+    elif look.exceeded and not look.hit.looked:
+        look.count = look.used + cost
+    if not (charged or ban):
+        return False
+    counter.period, counter.index, counter.previous, counter.used = look.period, look.index, look.previous, look.current
+    counter.expires = (look.index + 2) * look.period
+    return True
+
+
+def _read_bucket(look: Look, cost: Number, now: int) -> None:
+    period, limit, stored = look.period, look.hit.limit, look.counter
+    units: Number = 0
+    if stored is not None:
+        units = stored.used
+        if stored.period != period:
+            units = ceil(float(units) * period / stored.period)
+        units = max(0, units - max(0, now - stored.updated) * limit)
+    look.current = units
+    fractional = stored is not None and stored.fractional
+    look.used = look.count = units / period if fractional else ceil(units / period)
+    look.reset = _time_to_full(units, limit, period)
+    wait = ceil((units + cost * period - limit * period) / limit) if limit else 0
+    look.judge(now, units + cost * period > limit * period, cost, wait)
+
+
+def _write_bucket(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
+    if charged:
+        counter.fractional = counter.fractional or cost != floor(cost)
+        look.current = min(look.current + cost * look.period, LARGEST)
+        level = look.current / look.period
+        look.used = look.count = level if counter.fractional else ceil(level)
+        look.reset = _time_to_full(look.current, look.hit.limit, look.period)
+    elif look.exceeded and not look.hit.looked:
+        look.count = look.used + cost
+    if not (charged or ban):
+        return False
+    counter.used, counter.period, counter.updated = look.current, look.period, now
+    counter.expires = now + max(_time_to_full(look.current, look.hit.limit, look.period), 1)
+    return True
+
+
+def _time_to_full(units: Number, limit: int, period: int) -> int:
+    return ceil(units / limit) if limit else period if units else 0
+
+
+def _read_distinct(look: Look, now: int) -> None:
+    limit = look.hit.limit
+    look.reset = look.period
+    if look.counter is not None:
+        look.used = look.count = len(look.counter.members)
+        look.known = look.hit.member in look.counter.members
+        look.reset = look.counter.expires - now
+    if limit == 0 or (not look.known and look.used + 1 > limit):
+        look.exceeded = True
+        look.retry = -1 if limit == 0 else look.reset
+
+
+def _write_distinct(look: Look, counter: Counter, charged: bool) -> bool:
+    if look.exceeded:
+        # A charge goes past the limit elsewhere, but at most `limit` values are ever stored.
+        look.count = look.used + (0 if charged or look.hit.looked else 1)
+        return False
+    if not charged or look.known or look.hit.member is None:
+        return False
+    counter.members.add(look.hit.member)
+    look.used = look.count = look.used + 1
+    return True
+
+
+def _number(number: Number) -> Number:
+    return int(number) if isinstance(number, float) and number.is_integer() else number

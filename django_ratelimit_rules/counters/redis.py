@@ -1,0 +1,255 @@
+"""Counters in Redis, over a django-redis cache alias: one EVALSHA for a whole chain of hits.
+
+Hits go in, tallies come out; whatever goes wrong on the way becomes CountersUnavailable. The connections are those of
+the alias (URL, options, credentials, TLS), driven one command at a time: redis-py's own retry would send a call again
+whose answer was lost, and count it twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import struct
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from importlib.resources import files
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+from django.core.cache import InvalidCacheBackendError, caches
+from django.core.cache.backends.base import default_key_func
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from redis.exceptions import NoScriptError, RedisError
+
+from ..conf import settings
+from ..engine import Algorithm, Hit, Tally
+from ..engine.results import Number
+from ..exceptions import CountersUnavailable
+from . import Verb
+from .asyncpool import async_pool
+from .breaker import Breaker
+
+SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
+SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
+
+_ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm.TOKEN_BUCKET: 2}
+_DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
+_VERBS = {Verb.CHECK: 0, Verb.PEEK: 1, Verb.CHARGE: 2}
+_CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
+_FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
+
+
+class RedisCounters:
+    """Counters of one cache alias; thread-safe, one for the process. See Counters for the contract."""
+
+    def __init__(self, alias: str) -> None:
+        self.alias = alias
+        self.breaker = Breaker()
+        self._cache: Any = None
+        self._client: Any = None
+        self._async_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
+        """Count one call in a chain of hits; see Counters. Raises CountersUnavailable."""
+        with self._guarded():
+            arguments = self._arguments(hits, cost, verb)
+            try:
+                reply = self._command("EVALSHA", SHA, *arguments)
+            except NoScriptError:
+                # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
+                reply = self._command("EVAL", SCRIPT, *arguments)
+            return _tallies(reply)
+
+    def reset(self, keys: Iterable[str]) -> int:
+        """Forget counters; return how many there were. Raises CountersUnavailable."""
+        with self._guarded():
+            names = self._names(keys)
+            return int(self._command("DEL", *names)) if names else 0
+
+    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
+        """As :meth:`hit`, waiting on the running event loop, on a connection of that loop."""
+        with self._guarded():
+            arguments = self._arguments(hits, cost, verb)
+            try:
+                reply = await self._acommand("EVALSHA", SHA, *arguments)
+            except NoScriptError:
+                reply = await self._acommand("EVAL", SCRIPT, *arguments)
+            return _tallies(reply)
+
+    async def areset(self, keys: Iterable[str]) -> int:
+        """As :meth:`reset`, waiting on the running event loop."""
+        with self._guarded():
+            names = self._names(keys)
+            return int(await self._acommand("DEL", *names)) if names else 0
+
+    def clear(self, limiter: str | None = None) -> int:
+        """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators."""
+        with self._guarded():
+            client = self._redis()
+            start = _glob_escape(self.namespace() + ("{" if limiter is None else f"{{{limiter}}}"))
+            removed = 0
+            for key in client.scan_iter(match=start + "*", count=1000):
+                removed += int(client.delete(key))
+            return removed
+
+    def revision(self) -> str | None:
+        """Return the number of the latest rule change announced by any process, None when there is none yet."""
+        with self._guarded():
+            reply = self._command("GET", self.namespace() + ":revision")
+            return None if reply is None else bytes(reply).decode(errors="replace")
+
+    def announce(self) -> None:
+        """Tell every process that rules changed."""
+        with self._guarded():
+            self._command("INCR", self.namespace() + ":revision")
+
+    def namespace(self) -> str:
+        """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
+        cache = self._django_cache()
+        if cache.key_func is default_key_func:
+            return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
+        # A key function of the project's own may look at more than its arguments (the tenant): asked each time.
+        return str(cache.make_key(settings.KEY_PREFIX))
+
+    def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb) -> list[Any]:
+        """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
+        namespace = self.namespace()
+        keys: list[Any] = [len(hits)]
+        packed = [_CALL.pack(_VERBS[verb], cost)]
+        members: list[str] = []
+        for index, (rule, key, limit, period, enforced, looked, member) in enumerate(hits):
+            keys.append(namespace + key)
+            kind = _ALGORITHMS[rule.algorithm] if member is None else _DISTINCT
+            if enforced:
+                kind += _ENFORCED
+            if looked and verb is not Verb.CHARGE:
+                kind += _LOOKED
+            if member is not None:
+                members += [""] * (index - len(members)) + [member]
+            packed.append(_HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000))
+        return [*keys, b"".join(packed), *members]
+
+    def _names(self, keys: Iterable[str]) -> list[str]:
+        namespace = self.namespace()
+        return [namespace + key for key in dict.fromkeys(keys)]
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Any:
+        """Turn failures into CountersUnavailable, and leave a failing Redis alone for a while."""
+        pause = self.breaker.pause()
+        if pause:
+            raise CountersUnavailable(
+                f"Redis of cache alias {self.alias!r} is left alone after a failure", retry_after=pause
+            )
+        try:
+            yield
+        except _FAILURES as error:
+            pause = self.breaker.failed()
+            raise CountersUnavailable(
+                f"Redis of cache alias {self.alias!r} failed: {type(error).__name__}: {error}", retry_after=pause
+            ) from error
+        self.breaker.worked()
+
+    def _command(self, *arguments: Any) -> Any:
+        pool = self._redis().connection_pool
+        connection = pool.get_connection()
+        try:
+            connection.send_command(*arguments)
+            return connection.read_response(disable_decoding=True)
+        finally:
+            pool.release(connection)
+
+    async def _acommand(self, *arguments: Any) -> Any:
+        pool = await self._async_pool()
+        connection = await pool.get_connection()
+        try:
+            await connection.send_command(*arguments)
+            return await connection.read_response(disable_decoding=True)
+        finally:
+            await pool.release(connection)
+
+    async def _async_pool(self) -> Any:
+        loop = asyncio.get_running_loop()
+        known = self._async_pools.get(loop)
+        if known is None:
+            pool = async_pool(self._redis().connection_pool)
+            closer = _disconnect_with_loop(pool)
+            known = self._async_pools[loop] = (pool, closer)
+            await anext(closer)
+        return known[0]
+
+    def _django_cache(self) -> Any:
+        if self._cache is None:
+            try:
+                # Not caches[alias], which is one per thread: the Redis client under it is safe between threads.
+                self._cache = caches.create_connection(self.alias)
+            except (InvalidCacheBackendError, ImproperlyConfigured) as error:
+                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
+        return self._cache
+
+    def _redis(self) -> Any:
+        if self._client is None:
+            try:
+                self._client = self._django_cache().client.get_client(write=True)
+            except AttributeError as error:
+                raise CountersUnavailable(
+                    f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
+                ) from error
+        return self._client
+
+
+async def _disconnect_with_loop(pool: redis.asyncio.ConnectionPool) -> AsyncGenerator[None, None]:
+    """Close the pool when its event loop shuts down: loops close their asynchronous generators before they end."""
+    try:
+        yield
+    finally:
+        await pool.disconnect()
+
+
+def _tallies(reply: list[Any]) -> list[Tally]:
+    if reply[0] != -1:
+        pairs = iter(reply)
+        return [Tally(used, used, False, False, reset, 0) for used, reset in zip(pairs, pairs, strict=True)]
+    fields = iter(reply[1:])
+    return [
+        Tally(
+            used if type(used) is int else _number(used),
+            count if type(count) is int else _number(count),
+            state > 0,
+            state == 2,
+            reset if type(reset) is int else int(_number(reset)),
+            retry if type(retry) is int else int(_number(retry)),
+        )
+        for used, count, state, reset, retry in zip(fields, fields, fields, fields, fields, strict=True)
+    ]
+
+
+def _number(text: bytes) -> Number:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _glob_escape(text: str) -> str:
+    return "".join(f"\\{character}" if character in r"*?[]\^-" else character for character in text)
+
+
+_by_alias: dict[str, RedisCounters] = {}
+
+
+def current() -> RedisCounters:
+    """Return the counters of the alias that ``RATELIMIT_RULES_CACHE_ALIAS`` names."""
+    alias = settings.CACHE_ALIAS
+    counters = _by_alias.get(alias)
+    if counters is None:
+        counters = _by_alias.setdefault(alias, RedisCounters(alias))
+    return counters
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "CACHES":
+        _by_alias.clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.counters")

@@ -1,0 +1,32 @@
+"""The engine: rules in, decision out. It plans what to count and decides what the counts mean.
+
+Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back.
+"""
+
+from .plans import Hit, KeyWriter, Plan, Ruleset, counter_keys, plan
+from .results import Evaluation, Outcome, Result, Tally, decide, failed
+from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_unique_names
+from .sentences import sentence
+
+__all__ = [
+    "Action",
+    "Algorithm",
+    "Evaluation",
+    "FailureMode",
+    "Hit",
+    "KeyWriter",
+    "Mode",
+    "Outcome",
+    "Plan",
+    "Result",
+    "Rule",
+    "Ruleset",
+    "Tally",
+    "as_rule",
+    "check_unique_names",
+    "counter_keys",
+    "decide",
+    "failed",
+    "plan",
+    "sentence",
+]

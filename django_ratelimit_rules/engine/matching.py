@@ -1,0 +1,280 @@
+"""Conditions on properties: a rule's ``match`` and ``response`` objects, checked and compiled once.
+
+A JSON-like object goes in, a :class:`Matcher` comes out. It asks a function for the canonical text of a property
+(None when missing) and knows nothing of requests. Patterns run in RE2, whose time is linear in the text, because
+patterns an operator wrote meet texts an attacker wrote.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+import re2
+
+from ..exceptions import InvalidRule
+from .properties import normalise
+from .values import canonical
+
+ValueOf = Callable[[str], str | None]
+Condition = Callable[[str | None], bool]
+Match = Mapping[str, object] | list[Mapping[str, object]]
+
+MAX_PATTERN = 500
+MAX_DEPTH = 16
+_ALIASES = {"oneOf": "in", "re": "regex"}
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?", re.ASCII)
+_COMPARISONS: dict[str, Callable[[Decimal, Decimal], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
+class Matcher:
+    """A compiled match: alternatives, of which one must hold, each a list of conditions that must all hold."""
+
+    __slots__ = ("alternatives", "properties")
+
+    def __init__(self, alternatives: list[list[tuple[str, Condition]]]) -> None:
+        self.alternatives = tuple(tuple(conditions) for conditions in alternatives)
+        self.properties = tuple(dict.fromkeys(name for conditions in alternatives for name, _ in conditions))
+
+    @property
+    def always(self) -> bool:
+        """Whether every identifier matches."""
+        return () in self.alternatives
+
+    def holds(self, value_of: ValueOf) -> bool:
+        """Decide for one identifier; asks for no property beyond the first condition that fails."""
+        for conditions in self.alternatives:
+            for name, condition in conditions:
+                if not condition(value_of(name)):
+                    break
+            else:
+                return True
+        return False
+
+
+def compile_match(match: object, *, field: str = "match") -> Matcher:
+    """Check and compile a match: an object, or a non-empty list of objects.
+
+    Raises InvalidRule with ``field``, whose reason names the property and what is wrong with its condition.
+    """
+    if isinstance(match, Mapping):
+        return Matcher([_compile_object(match, field)])
+    if isinstance(match, (list, tuple)) and match:
+        return Matcher([_compile_object(alternative, field) for alternative in match])
+    raise InvalidRule(
+        field,
+        "an empty list would never match; write {} to match everything"
+        if isinstance(match, (list, tuple))
+        else f"must be an object of property: condition, or a list of such objects, not {type(match).__name__}",
+    )
+
+
+def _compile_object(match: object, field: str) -> list[tuple[str, Condition]]:
+    if not isinstance(match, Mapping):
+        raise InvalidRule(
+            field, f"each alternative must be an object of property: condition, not {type(match).__name__}"
+        )
+    conditions = []
+    for name, condition in match.items():
+        try:
+            conditions.append((normalise(name), _compile_condition(condition)))
+        except (TypeError, ValueError) as error:
+            raise InvalidRule(field, f"property {name!r}: {error}") from error
+    return conditions
+
+
+def _compile_condition(condition: object, depth: int = 0) -> Condition:
+    if isinstance(condition, (list, tuple)):
+        return _one_of(condition)
+    if not isinstance(condition, Mapping):
+        return _equal(condition)
+    if not condition:
+        raise ValueError('an empty object is no condition; write a value, or an operator such as {"eq": …}')
+    if depth > MAX_DEPTH:
+        raise ValueError(f"conditions are nested more than {MAX_DEPTH} deep")
+    parts = [_compile_operator(name, operand, depth) for name, operand in condition.items()]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda text: all(part(text) for part in parts)
+
+
+def _compile_operator(name: object, operand: object, depth: int) -> Condition:
+    name = _ALIASES.get(name, name) if isinstance(name, str) else name
+    if name == "not":
+        inner = _compile_condition(operand, depth + 1)
+        return lambda text: not inner(text)
+    if name in _COMPARISONS:
+        return _comparison(str(name), operand)
+    maker = _OPERATORS.get(name) if isinstance(name, str) else None
+    if maker is None:
+        known = ", ".join(sorted([*_OPERATORS, *_COMPARISONS, "not"]))
+        raise ValueError(f"unknown operator {name!r}; there are {known}")
+    return maker(operand)
+
+
+def _scalar(operand: object) -> str | None:
+    if isinstance(operand, float) and not math.isfinite(operand):
+        raise ValueError(f"{operand} is no value to compare with")
+    return canonical(operand, "operand")
+
+
+def _text(operand: object, what: str) -> str:
+    if isinstance(operand, bool) or not isinstance(operand, (str, int, float)):
+        raise TypeError(f"{what} takes a text, not {type(operand).__name__}")
+    return _scalar(operand) or ""
+
+
+def _texts(operand: object, what: str) -> tuple[str, ...]:
+    """Return one text or a list of them as a tuple."""
+    members = operand if isinstance(operand, (list, tuple)) else [operand]
+    return tuple(_text(member, what) for member in members)
+
+
+def _equal(operand: object) -> Condition:
+    if isinstance(operand, (Mapping, list, tuple)):
+        raise TypeError(f"eq takes a single value, not {type(operand).__name__}")
+    wanted = _scalar(operand)
+    return lambda text: text == wanted
+
+
+def _one_of(operand: object) -> Condition:
+    if not isinstance(operand, (list, tuple)):
+        raise TypeError(f"in takes a list, not {type(operand).__name__}")
+    members = frozenset(_scalar(member) for member in operand)
+    return members.__contains__
+
+
+def _prefix(operand: object) -> Condition:
+    prefixes = _texts(operand, "prefix")
+    return lambda text: text is not None and text.startswith(prefixes)
+
+
+def _suffix(operand: object) -> Condition:
+    suffixes = _texts(operand, "suffix")
+    return lambda text: text is not None and text.endswith(suffixes)
+
+
+def _search(pattern: str) -> Condition:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"the pattern {pattern!r} does not compile as RE2: {reason}") from error
+    # Bytes, because RE2 reads UTF-8 and a lone surrogate (a header that was no UTF-8) has none.
+    return lambda text: text is not None and bool(compiled.search(text.encode("utf-8", "surrogatepass")))
+
+
+def _regex(operand: object) -> Condition:
+    if not isinstance(operand, str):
+        raise TypeError(f"regex takes a text, not {type(operand).__name__}")
+    if len(operand) > MAX_PATTERN:
+        raise ValueError(f"the pattern has {len(operand)} characters; at most {MAX_PATTERN} are allowed")
+    _refuse_surrogates(operand)
+    return _search(operand)
+
+
+def _glob(operand: object) -> Condition:
+    if not isinstance(operand, str):
+        raise TypeError(f"glob takes a text, not {type(operand).__name__}")
+    if len(operand) > MAX_PATTERN:
+        raise ValueError(f"the glob has {len(operand)} characters; at most {MAX_PATTERN} are allowed")
+    _refuse_surrogates(operand)
+    wildcards = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    pieces = [wildcards.get(piece) or re2.escape(piece) for piece in re.findall(r"\*\*|\*|\?|[^*?]+", operand)]
+    return _search(r"(?s)\A(?:" + "".join(pieces) + r")\z")
+
+
+def _refuse_surrogates(pattern: str) -> None:
+    try:
+        pattern.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the pattern {pattern!r} is no valid Unicode text") from error
+
+
+def _cidr(operand: object) -> Condition:
+    members = operand if isinstance(operand, (list, tuple)) else [operand]
+    if not all(isinstance(member, str) for member in members):
+        raise TypeError("cidr takes a network such as '10.0.0.0/8', or a list of them")
+    networks = [_network(str(member)) for member in members]
+    by_version = {version: [n for n in networks if n.version == version] for version in (4, 6)}
+
+    def inside(text: str | None) -> bool:
+        address = parse_address(text)
+        return address is not None and any(address in network for network in by_version[address.version])
+
+    return inside
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        network = ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no network: write one such as '10.0.0.0/8' or '2001:db8::/32'") from error
+    mapped = network.network_address.ipv4_mapped if network.version == 6 else None
+    if mapped is not None and network.prefixlen >= 96:
+        # Mapped addresses are read as IPv4, so a mapped network must be as well, or it would never hold.
+        return ipaddress.ip_network(f"{mapped}/{network.prefixlen - 96}")
+    return network
+
+
+def parse_address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address a text spells: an IPv4-mapped IPv6 address as IPv4, a zone dropped; None if it spells none."""
+    if not text or len(text) > 100:
+        return None
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if address.version == 6 and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _comparison(name: str, operand: object) -> Condition:
+    compare = _COMPARISONS[name]
+    number = None if isinstance(operand, bool) or operand is None else _number(canonical(operand, name))
+    if number is None:
+        raise ValueError(f"{name} takes a finite number, not {operand!r}")
+
+    def holds(text: str | None) -> bool:
+        found = _number(text)
+        return found is not None and compare(found, number)
+
+    return holds
+
+
+def _number(text: str | None) -> Decimal | None:
+    """Return a text as a number, exactly; None unless it is a finite decimal number of at most 100 characters."""
+    if text is None or len(text) > 100 or not _NUMBER.fullmatch(text):
+        return None
+    return Decimal(text)
+
+
+def _exists(operand: object) -> Condition:
+    if not isinstance(operand, bool):
+        raise TypeError(f"exists takes true or false, not {operand!r}")
+    return lambda text: (text is not None) is operand
+
+
+_OPERATORS: dict[str, Callable[[object], Condition]] = {
+    "eq": _equal,
+    "in": _one_of,
+    "prefix": _prefix,
+    "suffix": _suffix,
+    "glob": _glob,
+    "regex": _regex,
+    "cidr": _cidr,
+    "exists": _exists,
+}

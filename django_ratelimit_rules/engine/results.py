@@ -1,0 +1,149 @@
+"""What a check says: tallies come in from the counters, a :class:`Result` goes out. The table of actions lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from .plans import Hit, Plan
+from .rules import Action, FailureMode, Mode
+
+Number = int | float
+
+
+class Outcome(StrEnum):
+    """What a caller should do."""
+
+    ALLOW = "allow"
+    BLOCK = "block"
+
+
+class Tally(NamedTuple):
+    """What one counter says after a hit.
+
+    ``used`` and ``count`` as in Evaluation; ``reset_ms`` milliseconds to the end of the window or ban (for a bucket,
+    until it is full); ``retry_ms`` until a call of this cost could pass, -1 when it never could.
+    """
+
+    used: Number
+    count: Number  # type: ignore[assignment]  # the field's word, not tuple.count
+    exceeded: bool
+    banned: bool
+    reset_ms: int
+    retry_ms: int
+
+
+class Evaluation(NamedTuple):
+    """The outcome of one counted rule.
+
+    ``action`` is the rule's configured action, ``result`` what it did to this call. ``count`` is the cost of all calls
+    that reached the rule in its window, refused ones included; ``used`` what accepted calls were charged;
+    ``remaining`` is ``limit - used``, never below 0. Ints, unless a fractional cost was charged. ``period`` is in whole
+    seconds, ``reset_after`` in seconds (float): the end of the window or ban; for a bucket, when it is full again.
+    """
+
+    rule: str
+    action: Action
+    result: Outcome
+    count: Number  # type: ignore[assignment]  # the field's word, not tuple.count
+    used: Number
+    limit: int
+    period: int
+    remaining: Number
+    exceeded: bool
+    banned: bool
+    reset_after: float
+
+
+@dataclass(slots=True, eq=False)
+class Result:
+    """The answer of a limiter.
+
+    ``action`` is what the caller should do. ``matched``: a rule matched, a skip included. ``exceeded``: an evaluation
+    exceeded, a log rule's included. ``error``: the check failed and the failure mode answered. ``rule``: the name of
+    the rule that ended the check, else of the last one evaluated, else None. ``most_restrictive``: the limit evaluation
+    nearest to blocking, None when no limit rule counted or none enforces. ``retry_after``: when blocked, the seconds
+    (float) until a call of this ``cost`` could pass, None when it never could. ``pending`` are the hits that
+    ``Limiter.settle`` may still charge once the answer is known.
+    """
+
+    limiter: str
+    action: Outcome = Outcome.ALLOW
+    matched: bool = False
+    exceeded: bool = False
+    skipped: bool = False
+    error: bool = False
+    rule: str | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+    most_restrictive: Evaluation | None = None
+    retry_after: float | None = None
+    mode: Mode = Mode.ENFORCE
+    cost: Number = 1
+    pending: tuple[Hit, ...] = field(default=(), repr=False)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the caller should refuse the call."""
+        return self.action is Outcome.BLOCK
+
+
+def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
+    """Return the result of a plan from the tallies of its hits, which end with the first hit that blocks."""
+    result = Result(plan.limiter, mode=plan.mode, matched=bool(plan.hits) or plan.skip is not None)
+    evaluations = []
+    pending = []
+    share = 2.0
+    for hit, tally in zip(plan.hits, tallies, strict=False):
+        used, count, exceeded, banned, reset_ms, retry_ms = tally
+        blocks = exceeded and hit.enforced
+        rule = hit.rule
+        remaining = hit.limit - used if used < hit.limit else 0
+        evaluation = Evaluation(
+            rule.name,
+            rule.action,
+            Outcome.BLOCK if blocks else Outcome.ALLOW,
+            count,
+            used,
+            hit.limit,
+            hit.period,
+            remaining,
+            exceeded,
+            banned,
+            reset_ms / 1000,
+        )
+        evaluations.append(evaluation)
+        if exceeded:
+            result.exceeded = True
+        elif hit.looked:
+            pending.append(hit)
+        if blocks:
+            result.action = Outcome.BLOCK
+            result.most_restrictive = evaluation
+            result.retry_after = None if retry_ms < 0 else retry_ms / 1000
+        elif hit.enforced and remaining / hit.limit < share:
+            share = remaining / hit.limit
+            result.most_restrictive = evaluation
+    result.evaluations = tuple(evaluations)
+    if evaluations:
+        result.rule = evaluations[-1].rule
+    if result.action is Outcome.BLOCK:
+        return result
+    result.pending = tuple(pending)
+    if plan.skip is not None:
+        result.skipped = True
+        result.rule = plan.skip.name
+    return result
+
+
+def failed(limiter: str, mode: Mode, failure_mode: FailureMode, retry_after: float | None = None) -> Result:
+    """Return the result of a check that failed, as the failure mode has it (``local`` without counters allows)."""
+    blocks = failure_mode is FailureMode.CLOSED and mode is Mode.ENFORCE
+    return Result(
+        limiter,
+        action=Outcome.BLOCK if blocks else Outcome.ALLOW,
+        error=True,
+        retry_after=retry_after if blocks else None,
+        mode=mode,
+    )

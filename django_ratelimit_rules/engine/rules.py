@@ -1,0 +1,254 @@
+"""Rules and rulesets as values: a rule checks itself when it is made, so that a bad one never reaches a request.
+
+The one validator of the app: the admin, the file tier and code all make a :class:`Rule` and show what it says.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ..exceptions import InvalidRule
+from .matching import Match, Matcher, compile_match
+from .properties import normalise
+from .values import parse_duration
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+MAX_LIMIT = 10**12
+
+
+class Action(StrEnum):
+    """What a rule does. ``block`` and ``allow`` are read as the older names of ``limit`` and ``skip``."""
+
+    LIMIT = "limit"
+    LOG = "log"
+    SKIP = "skip"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Action | None:
+        return {"block": cls.LIMIT, "allow": cls.SKIP}.get(value) if isinstance(value, str) else None
+
+
+class Algorithm(StrEnum):
+    """How a rule counts."""
+
+    FIXED_WINDOW = "fixed_window"
+    SLIDING_WINDOW = "sliding_window"
+    TOKEN_BUCKET = "token_bucket"
+
+
+class Mode(StrEnum):
+    """Whether a ruleset enforces, only reports (every limit acts as log), or is off."""
+
+    ENFORCE = "enforce"
+    DRY_RUN = "dry_run"
+    OFF = "off"
+
+
+class FailureMode(StrEnum):
+    """What answers when a check fails: allow, block, or counters of this process."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    LOCAL = "local"
+
+
+Limit = int | Callable[..., int]
+Period = int | Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a limiter.
+
+    ``limit`` is an integer from 0 to 10^12 and ``period`` a duration (seconds, ``"5m"``, timedelta; kept as seconds);
+    both may be callables in code. ``ban_for`` is a duration. ``characteristics`` are the properties counted by, in
+    order. ``expires_at`` is a datetime or ISO 8601 text with an offset. Raises InvalidRule, a ValueError.
+    """
+
+    name: str
+    action: Action = field(default=Action.LIMIT, kw_only=True)
+    match: Match = field(default_factory=dict, kw_only=True)
+    characteristics: tuple[str, ...] = field(default=(), kw_only=True)
+    limit: Limit | None = field(default=None, kw_only=True)
+    period: Period | None = field(default=None, kw_only=True)
+    algorithm: Algorithm = field(default=Algorithm.FIXED_WINDOW, kw_only=True)
+    count_distinct: str | None = field(default=None, kw_only=True)
+    ban_for: int | None = field(default=None, kw_only=True)
+    response: Match | None = field(default=None, kw_only=True)
+    enabled: bool = field(default=True, kw_only=True)
+    expires_at: datetime | None = field(default=None, kw_only=True)
+    description: str = field(default="", kw_only=True)
+    matcher: Matcher = field(init=False, repr=False, compare=False)
+    response_matcher: Matcher | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        name = self.name if isinstance(self.name, str) else None
+        try:
+            self._normalise()
+        except InvalidRule as error:
+            raise InvalidRule(error.field, error.reason, rule=name) from error.__cause__
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _normalise(self) -> None:
+        self._set(name=check_name(self.name, "name"))
+        self._set(
+            action=_member(Action, self.action, "action"), algorithm=_member(Algorithm, self.algorithm, "algorithm")
+        )
+        # Copied, so that nobody can change a rule's conditions behind its compiled matcher.
+        self._set(match=copy.deepcopy(self.match), matcher=compile_match(self.match))
+        self._set(characteristics=_characteristics(self.characteristics))
+        if not isinstance(self.enabled, bool):
+            raise InvalidRule("enabled", f"must be true or false, not {self.enabled!r}")
+        if not isinstance(self.description, str):
+            raise InvalidRule("description", f"must be a text, not {type(self.description).__name__}")
+        self._set(expires_at=_expiry(self.expires_at))
+        if self.action is Action.SKIP:
+            self._refuse_counting_options()
+        else:
+            self._check_counting()
+
+    def _refuse_counting_options(self) -> None:
+        for option in ("limit", "period", "count_distinct", "ban_for", "response"):
+            if getattr(self, option) is not None:
+                raise InvalidRule(option, "a skip rule counts nothing and takes no " + option)
+        if self.algorithm is not Algorithm.FIXED_WINDOW:
+            raise InvalidRule("algorithm", "a skip rule counts nothing and takes no algorithm")
+
+    def _check_counting(self) -> None:
+        for option in ("limit", "period"):
+            if getattr(self, option) is None:
+                raise InvalidRule(option, f"a {self.action} rule needs a {option}")
+        if not callable(self.limit):
+            self._set(limit=check_limit(self.limit))
+        if not callable(self.period):
+            self._set(period=_duration("period", self.period))
+        if self.ban_for is not None:
+            self._set(ban_for=_duration("ban_for", self.ban_for))
+        if self.count_distinct is not None:
+            self._set(count_distinct=_property("count_distinct", self.count_distinct))
+            if self.ban_for is not None:
+                raise InvalidRule("ban_for", "does not go with count_distinct: a value already seen must always pass")
+            if self.algorithm is not Algorithm.FIXED_WINDOW:
+                raise InvalidRule("count_distinct", f"works with fixed_window only, not {self.algorithm}")
+        if self.response is not None:
+            self._set(
+                response=copy.deepcopy(self.response),
+                response_matcher=compile_match(self.response, field="response"),
+            )
+
+    @property
+    def counts(self) -> bool:
+        """Whether the rule has counters at all."""
+        return self.action is not Action.SKIP
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """All properties that the rule asks an identifier for, each once."""
+        distinct = (self.count_distinct,) if self.count_distinct else ()
+        return tuple(dict.fromkeys((*self.matcher.properties, *self.characteristics, *distinct)))
+
+    def with_changes(self, **changes: Any) -> Rule:
+        """Return a checked copy with some fields changed."""
+        return replace(self, **changes)
+
+
+def check_name(name: object, what: str) -> str:
+    """Return a limiter's or rule's name. Raises InvalidRule unless it fits ``^[a-z][a-z0-9_]{0,63}$``."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidRule(
+            what,
+            f"{name!r} is no name: use a small letter, then up to 63 small letters, digits and underscores",
+        )
+    return name
+
+
+def check_limit(limit: object) -> int:
+    """Return a limit. Raises InvalidRule unless it is an integer from 0 to 10^12."""
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise InvalidRule("limit", f"must be a whole number, not {limit!r}")
+    if not 0 <= limit <= MAX_LIMIT:
+        raise InvalidRule("limit", f"{limit} is out of range: use 0 to 10^12 (0 lets nothing through)")
+    return limit
+
+
+def check_unique_names(rules: Iterable[Rule]) -> None:
+    """Raise InvalidRule when two rules of one tier have one name."""
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.name in seen:
+            raise InvalidRule(
+                "name", f"the name {rule.name!r} is used twice; rule names are unique within a tier", rule=rule.name
+            )
+        seen.add(rule.name)
+
+
+def _member(enum: type[Any], value: object, what: str) -> Any:
+    try:
+        return enum(value)
+    except ValueError:
+        choices = ", ".join(member.value for member in enum)
+        raise InvalidRule(what, f"unknown {what} {value!r}; use one of {choices}") from None
+
+
+def _property(what: str, name: object) -> str:
+    try:
+        return normalise(name)
+    except (TypeError, ValueError) as error:
+        raise InvalidRule(what, str(error)) from error
+
+
+def _characteristics(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, (list, tuple)):
+        raise InvalidRule("characteristics", f'must be a list of properties, such as ["user"], not {names!r}')
+    properties = tuple(_property("characteristics", name) for name in names)
+    if len(set(properties)) < len(properties):
+        raise InvalidRule("characteristics", f"names a property twice: {', '.join(properties)}")
+    return properties
+
+
+def _duration(what: str, value: object) -> int:
+    try:
+        return parse_duration(value, what=what)
+    except (TypeError, ValueError) as error:
+        raise InvalidRule(what, str(error)) from error
+
+
+def _expiry(value: object) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise InvalidRule("expires_at", f"{value!r} is no ISO 8601 date and time") from error
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidRule(
+            "expires_at", f"needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not {value!r}"
+        )
+    return value
+
+
+def as_rule(rule: Rule | Mapping[str, Any]) -> Rule:
+    """Return a rule from a Rule or a mapping of its fields. Raises InvalidRule for unknown fields."""
+    if isinstance(rule, Rule):
+        return rule
+    if not isinstance(rule, Mapping):
+        raise InvalidRule("rule", f"must be an object of fields, not {type(rule).__name__}")
+    unknown = [str(key) for key in rule if key not in FIELDS]
+    if unknown:
+        raise InvalidRule(unknown[0], f"unknown field; a rule has {', '.join(FIELDS)}", rule=str(rule.get("name")))
+    if "name" not in rule:
+        raise InvalidRule("name", "a rule needs a name")
+    return Rule(**rule)
+
+
+FIELDS = tuple(name for name in Rule.__dataclass_fields__ if name not in ("matcher", "response_matcher"))

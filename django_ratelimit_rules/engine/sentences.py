@@ -1,0 +1,89 @@
+"""A rule as a sentence: what the admin, the lists and the documentation say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .matching import Match
+from .rules import Action, Algorithm, Rule
+from .values import spell_duration
+
+_WORDS = {
+    "in": "in",
+    "oneOf": "in",
+    "prefix": "starting with",
+    "suffix": "ending with",
+    "glob": "like",
+    "regex": "matching",
+    "re": "matching",
+    "cidr": "within",
+    "gt": ">",
+    "gte": "≥",
+    "lt": "<",
+    "lte": "≤",
+}
+
+
+def sentence(rule: Rule) -> str:
+    """Return one sentence: ``limit 100 per 1 min by org when plan is free``."""
+    parts = [_counting(rule) if rule.action is not Action.SKIP else "skip: let through uncounted"]
+    when = match_phrase(rule.match)
+    if when:
+        parts.append("when " + when)
+    if rule.response is not None:
+        answer = match_phrase(rule.response)
+        parts.append("charged by the answer" + (" when " + answer if answer else ""))
+    if rule.ban_for:
+        parts.append("then ban for " + spell_duration(rule.ban_for))
+    return ", ".join([" ".join(parts[:2]), *parts[2:]]) if when else ", ".join(parts)
+
+
+def _counting(rule: Rule) -> str:
+    limit = "a computed limit" if callable(rule.limit) else f"{rule.limit}"
+    period = "a computed period" if callable(rule.period) or rule.period is None else spell_duration(rule.period)
+    what = f" different {rule.count_distinct}" if rule.count_distinct else ""
+    by = "by " + ", ".join(rule.characteristics) if rule.characteristics else "for everyone together"
+    verb = "limit" if rule.action is Action.LIMIT else "log above"
+    how = "" if rule.algorithm is Algorithm.FIXED_WINDOW else f" ({rule.algorithm.replace('_', ' ')})"
+    return f"{verb} {limit}{what} per {period} {by}{how}"
+
+
+def match_phrase(match: Match) -> str:
+    """Return conditions as words, empty when everything matches."""
+    alternatives = [match] if isinstance(match, Mapping) else match
+    phrases = [" and ".join(_condition(name, value) for name, value in each.items()) for each in alternatives]
+    if "" in phrases:
+        return ""
+    return " or ".join(f"({phrase})" if len(phrases) > 1 and " and " in phrase else phrase for phrase in phrases)
+
+
+def _condition(name: str, condition: object, negated: bool = False) -> str:
+    no = "not " if negated else ""
+    if condition is None:
+        return f"{name} is {'present' if negated else 'missing'}"
+    if isinstance(condition, (list, tuple)):
+        return f"{name} is {no}in {_value(condition)}"
+    if not isinstance(condition, Mapping):
+        return f"{name} is {no}{_value(condition)}"
+    return " and ".join(_operator(name, operator, operand, negated) for operator, operand in condition.items())
+
+
+def _operator(name: str, operator: str, operand: object, negated: bool) -> str:
+    if operator == "not":
+        return _condition(name, operand, negated=not negated)
+    if operator == "eq":
+        return _condition(name, operand, negated)
+    if operator == "exists":
+        return f"{name} is {'present' if bool(operand) is not negated else 'missing'}"
+    return f"{name} is {'not ' if negated else ''}{_WORDS[operator]} {_value(operand)}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(_value(member) for member in value) + ")"
+    if value is None:
+        return "missing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return f"“{text}”" if not text or " " in text else text

@@ -1,0 +1,87 @@
+"""Canonical texts of identifier values, and durations.
+
+Values go in as an application or a request has them; one canonical text comes out, which is all that matching and
+counter keys ever see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
+from datetime import timedelta
+
+# Tuples of types for isinstance: what holds other values has no one text that could be compared or counted by.
+_CONTAINERS = (Mapping, Sequence, Set, MappingView, Iterator)
+_TEXTS = (str, bytes, bytearray, memoryview)
+
+MAX_DURATION = 31_536_000
+_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNIT_NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
+
+
+def canonical(value: object, name: str) -> str | None:
+    """Return the one text of ``value``: None is missing, True is ``1``, a Django model instance its primary key.
+
+    Raises TypeError, naming the property, for containers.
+    """
+    if type(value) is str:
+        return value
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, _CONTAINERS) and not isinstance(value, _TEXTS):
+        raise TypeError(
+            f"property {name!r} is a {type(value).__name__}: a value must be a single fact"
+            " (text, number, boolean, None or a model instance), so that it can be compared and counted by"
+        )
+    if hasattr(value, "_meta") and hasattr(value, "pk"):
+        return canonical(value.pk, name)
+    return str(value)
+
+
+def parse_duration(value: object, *, what: str = "period") -> int:
+    """Return whole seconds from ``60``, ``"30s"``, ``"5m"``, ``"2h"``, ``"1d"`` or a timedelta.
+
+    Raises ValueError outside 1 second to a year, or for fractions of a second; TypeError for other types.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{what} must be whole seconds or a text such as '30s', not the boolean {value}")
+    if isinstance(value, int):
+        seconds = value
+    elif isinstance(value, str):
+        found = _DURATION.fullmatch(value.strip())
+        if not found:
+            raise ValueError(
+                f"{value!r} is no duration: write a whole number and one of s, m, h, d, such as '30s' or '5m'"
+            )
+        seconds = int(found[1]) * _SECONDS[found[2]]
+    elif isinstance(value, timedelta):
+        if value.microseconds:
+            raise ValueError(f"{value} is no whole number of seconds")
+        seconds = value.days * 86400 + value.seconds
+    else:
+        raise TypeError(
+            f"{what} must be whole seconds, a text such as '30s' or a timedelta, not {type(value).__name__}"
+        )
+    if not 1 <= seconds <= MAX_DURATION:
+        raise ValueError(f"{seconds} seconds is out of range: use 1 second to {MAX_DURATION:,} seconds (a year)")
+    return seconds
+
+
+def _largest_unit(seconds: int) -> tuple[int, str]:
+    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
+    return seconds // _SECONDS[unit], unit
+
+
+def format_duration(seconds: int) -> str:
+    """Return the shortest text that :func:`parse_duration` reads back: ``"90s"``, ``"1m"``, ``"2h"``."""
+    number, unit = _largest_unit(seconds)
+    return f"{number}{unit}"
+
+
+def spell_duration(seconds: int) -> str:
+    """Return a duration as a sentence has it: ``"1 min"``, ``"2 h"``."""
+    number, unit = _largest_unit(seconds)
+    return f"{number} {_UNIT_NAMES[unit]}"

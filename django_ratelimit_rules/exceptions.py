@@ -1,0 +1,40 @@
+"""The errors this app raises. Every message says what was found, what was expected and how to put it right."""
+
+from __future__ import annotations
+
+
+class RateLimitRulesError(Exception):
+    """Root of all errors of this app."""
+
+
+class InvalidRule(RateLimitRulesError, ValueError):
+    """Refuse a rule or ruleset when it is made.
+
+    ``field`` is the rule's field (``"period"``, ``"match"``); ``rule`` its name, or None when that is not known yet;
+    ``reason`` the message without the rule and field in front, fit to stand beside a form field.
+    """
+
+    def __init__(self, field: str, reason: str, *, rule: str | None = None) -> None:
+        self.field = field
+        self.reason = reason
+        self.rule = rule
+        super().__init__(f"rule {rule!r}: {field}: {reason}" if rule else f"{field}: {reason}")
+
+
+class UnknownProperty(RateLimitRulesError, LookupError):
+    """Name a property that no provider of this project can compute from a request."""
+
+
+class CountersUnavailable(RateLimitRulesError):
+    """Say that the counter store could not answer; the ruleset's failure mode answers instead.
+
+    ``retry_after`` is the number of seconds for which the store is left alone.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class CallableFailed(RateLimitRulesError):
+    """Say that a rule's callable limit or period raised, or returned what a static value could not be."""

@@ -1,0 +1,351 @@
+"""The limiter: one checkpoint of an application, which asks whether a call may pass.
+
+A request or an identifier goes in, a :class:`engine.Result` comes out. The whole way of a check stands in
+:meth:`Limiter.check`; its async twin is the same lines with one ``await``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from time import perf_counter
+from typing import Any
+
+from django.http import HttpRequest
+
+from . import engine, identifiers, refresher, rulesets, signals, sometimes
+from .conf import settings
+from .counters import Verb
+from .counters.memory import MemoryCounters
+from .counters.redis import current
+from .engine import FailureMode, Hit, Mode, Result, Rule, Ruleset, Tally
+from .engine.matching import ValueOf
+from .engine.properties import apply_filters, base_of, normalise
+from .engine.results import Number
+from .engine.rules import check_name
+from .engine.values import canonical
+from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
+
+logger = logging.getLogger(__name__)
+
+Identifier = Mapping[str, Any]
+FAILURES = (CountersUnavailable, CallableFailed)
+
+# What the failure mode `local` counts in while Redis is away.
+_local = MemoryCounters()
+
+
+class RateLimited(RateLimitRulesError):
+    """Say that a call was refused; ``result`` is the limiter's result."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        wait = "" if result.retry_after is None else f"; it may pass in {result.retry_after:.3f} s"
+        super().__init__(f"limiter {result.limiter!r} blocked the call by rule {result.rule!r}{wait}")
+
+
+class Limiter:
+    """A named checkpoint. ``Limiter(name)`` twice is the same checkpoint.
+
+    ``rules`` are its code rules, the lowest of the three tiers; ``properties`` name what callers put into identifiers,
+    so that the admin knows them. An identifier maps properties to values; ``cost`` is a finite number >= 0;
+    ``context`` goes to callable limits and periods. Wrong types raise TypeError or ValueError before Redis is touched;
+    failures of Redis or of a callable never raise, the ruleset's failure mode answers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rules: Iterable[Rule | Mapping[str, Any]] | None = None,
+        *,
+        properties: Iterable[str] = (),
+    ) -> None:
+        self.name = check_name(name, "limiter")
+        identifiers.declare(*properties)
+        if rules is not None:
+            for rule in rulesets.define(self.name, rules).rules:
+                identifiers.declare(*rule.properties)
+
+    def __repr__(self) -> str:
+        return f"Limiter({self.name!r})"
+
+    def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """Count, charge and decide."""
+        return self._check(_values(identifier), _cost(cost), context)
+
+    async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
+        return await self._acheck(_values(identifier), _cost(cost), context)
+
+    def _check(self, value_of: ValueOf, cost: Number, context: object, verb: Verb = Verb.CHECK) -> Result:
+        started = perf_counter()
+        ruleset = self._ruleset()
+        if ruleset.mode is Mode.OFF:
+            return Result(self.name, mode=Mode.OFF)
+        try:
+            planned = engine.plan(ruleset, value_of, context)
+            tallies = current().hit(planned.hits, cost, verb) if planned.hits else ()
+            result = engine.decide(planned, tallies)
+        except FAILURES as error:
+            result = self._failed(ruleset, error, value_of, cost, context, verb)
+        return self._announce(ruleset, result, cost, perf_counter() - started, verb)
+
+    async def _acheck(self, value_of: ValueOf, cost: Number, context: object, verb: Verb = Verb.CHECK) -> Result:
+        started = perf_counter()
+        ruleset = await self._aruleset()
+        if ruleset.mode is Mode.OFF:
+            return Result(self.name, mode=Mode.OFF)
+        try:
+            planned = engine.plan(ruleset, value_of, context)
+            tallies = await current().ahit(planned.hits, cost, verb) if planned.hits else ()
+            result = engine.decide(planned, tallies)
+        except FAILURES as error:
+            result = self._failed(ruleset, error, value_of, cost, context, verb)
+        return self._announce(ruleset, result, cost, perf_counter() - started, verb)
+
+    def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """Return what :meth:`check` would answer now; write nothing, metrics included."""
+        return self._check(_values(identifier), _cost(cost), context, Verb.PEEK)
+
+    async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """As :meth:`peek`, on the running event loop."""
+        return await self._acheck(_values(identifier), _cost(cost), context, Verb.PEEK)
+
+    def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """As :meth:`check`, raising RateLimited on block."""
+        return _passed(self.check(identifier, cost, context))
+
+    async def aenforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
+        """As :meth:`enforce`, on the running event loop."""
+        return _passed(await self.acheck(identifier, cost, context))
+
+    def charge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
+        """Record usage already spent: charge every matching rule up to a matching skip, past its limit too.
+
+        Rules charged by outcome are left alone. Never blocks; when Redis fails the usage is lost, and logged.
+        """
+        ruleset = self._ruleset()
+        hits = self._chargeable(ruleset, _values(identifier), _cost(cost), context)
+        self._record(ruleset, hits, cost)
+
+    async def acharge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
+        """As :meth:`charge`, on the running event loop."""
+        ruleset = await self._aruleset()
+        hits = self._chargeable(ruleset, _values(identifier), _cost(cost), context)
+        await self._arecord(ruleset, hits, cost)
+
+    def settle(self, result: Result, answer: Mapping[str, Any]) -> None:
+        """Charge the rules by outcome whose ``response`` matches the answer: ``{"status": 401}``.
+
+        A result settles once; a blocked one has nothing to settle.
+        """
+        hits = _settled(result, answer)
+        self._record(self._ruleset(), hits, result.cost)
+
+    async def asettle(self, result: Result, answer: Mapping[str, Any]) -> None:
+        """As :meth:`settle`, on the running event loop."""
+        hits = _settled(result, answer)
+        await self._arecord(await self._aruleset(), hits, result.cost)
+
+    def reset(self, identifier: Identifier) -> int:
+        """Forget the counters, bans included, of all rules that match, those behind a skip too; return how many.
+
+        Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
+        """
+        keys = engine.counter_keys(self._ruleset(), _values(identifier))
+        _local.reset(keys)
+        return current().reset(keys)
+
+    async def areset(self, identifier: Identifier) -> int:
+        """As :meth:`reset`, on the running event loop."""
+        keys = engine.counter_keys(await self._aruleset(), _values(identifier))
+        _local.reset(keys)
+        return await current().areset(keys)
+
+    def check_request(
+        self,
+        request: HttpRequest,
+        *,
+        cost: Number = 1,
+        context: object = None,
+        identifier: Identifier | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """Check a request; once, however often one request reaches this limiter.
+
+        ``identifier`` holds facts that the request cannot tell and wins over those it can; ``kwargs`` are the view's
+        keyword arguments. The result also stands in ``request.rate_limits`` under the limiter's name.
+        """
+        results = results_of(request)
+        if self.name not in results:
+            value_of = _values_of_request(identifiers.build(request, kwargs), identifier)
+            results[self.name] = self._check(value_of, _cost(cost), request if context is None else context)
+        return results[self.name]
+
+    async def acheck_request(
+        self,
+        request: HttpRequest,
+        *,
+        cost: Number = 1,
+        context: object = None,
+        identifier: Identifier | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """As :meth:`check_request`, on the running event loop."""
+        results = results_of(request)
+        if self.name not in results:
+            built = identifiers.build(request, kwargs)
+            value_of = _values_of_request(built, identifier)
+            ruleset = await self._aruleset()
+            await built.prepare(ruleset.properties)
+            results[self.name] = await self._acheck(value_of, _cost(cost), request if context is None else context)
+        return results[self.name]
+
+    def _ruleset(self) -> Ruleset:
+        if not settings.ENABLED:
+            return _off(self.name)
+        refresher.ensure()
+        return rulesets.get(self.name)
+
+    async def _aruleset(self) -> Ruleset:
+        if not settings.ENABLED:
+            return _off(self.name)
+        refresher.ensure()
+        return await rulesets.aget(self.name)
+
+    def _chargeable(self, ruleset: Ruleset, value_of: ValueOf, cost: Number, context: object) -> tuple[Hit, ...]:
+        if ruleset.mode is Mode.OFF:
+            return ()
+        try:
+            planned = engine.plan(ruleset, value_of, context)
+        except CallableFailed as error:
+            self._report(ruleset, error)
+            return ()
+        return tuple(hit for hit in planned.hits if not hit.looked)
+
+    def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
+        if hits:
+            try:
+                current().hit(hits, cost, Verb.CHARGE)
+            except CountersUnavailable as error:
+                self._record_locally(ruleset, hits, cost, error)
+
+    async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
+        if hits:
+            try:
+                await current().ahit(hits, cost, Verb.CHARGE)
+            except CountersUnavailable as error:
+                self._record_locally(ruleset, hits, cost, error)
+
+    def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> None:
+        self._report(ruleset, error)
+        if ruleset.failure_mode is FailureMode.LOCAL:
+            _local.hit(hits, cost, Verb.CHARGE)
+
+    def _failed(
+        self, ruleset: Ruleset, error: Exception, value_of: ValueOf, cost: Number, context: object, verb: Verb
+    ) -> Result:
+        """Answer as the failure mode has it."""
+        if verb is not Verb.PEEK:
+            self._report(ruleset, error)
+        if ruleset.failure_mode is FailureMode.LOCAL and isinstance(error, CountersUnavailable):
+            planned = engine.plan(ruleset, value_of, context)
+            tallies: list[Tally] = _local.hit(planned.hits, cost, verb)
+            result = engine.decide(planned, tallies)
+            result.error = True
+            return result
+        pause = error.retry_after if isinstance(error, CountersUnavailable) else None
+        return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, pause)
+
+    def _report(self, ruleset: Ruleset, error: Exception) -> None:
+        _send(signals.failed, limiter=self.name, error=error, failure_mode=ruleset.failure_mode)
+
+    def _announce(self, ruleset: Ruleset, result: Result, cost: Number, seconds: float, verb: Verb) -> Result:
+        result.cost = cost
+        if verb is Verb.CHECK:
+            _send(signals.checked, limiter=self.name, result=result, ruleset=ruleset, seconds=seconds)
+        return result
+
+
+def forget_local_counters() -> None:
+    """Forget what the failure mode ``local`` counted in this process."""
+    _local.clear()
+
+
+def results_of(request: HttpRequest) -> dict[str, Result]:
+    """Return the results of this request so far, by limiter; the same dictionary is ``request.rate_limits``."""
+    results: dict[str, Result] = request.__dict__.setdefault("rate_limits", {})
+    return results
+
+
+def _send(signal: Any, limiter: str, **facts: object) -> None:
+    try:
+        signal.send_robust(Limiter, limiter=limiter, **facts)
+    except Exception:
+        # send_robust answers for synchronous receivers; an asynchronous one may fail before it is called.
+        if sometimes.due(f"signal.{limiter}"):
+            logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", limiter)
+
+
+def _off(limiter: str) -> Ruleset:
+    return Ruleset(limiter, mode=Mode.OFF)
+
+
+def _passed(result: Result) -> Result:
+    if result.blocked:
+        raise RateLimited(result)
+    return result
+
+
+def _values(identifier: Identifier) -> ValueOf:
+    """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
+    if not isinstance(identifier, Mapping):
+        raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
+    texts: dict[str, str | None] = {}
+    for name, value in identifier.items():
+        texts[normalise(name) if "." in name or "|" in name else name] = canonical(value, name)
+
+    def value_of(name: str) -> str | None:
+        if name in texts or "|" not in name:
+            return texts.get(name)
+        return apply_filters(name, texts.get(base_of(name)))
+
+    return value_of
+
+
+def _values_of_request(built: Any, facts: Identifier | None) -> ValueOf:
+    """Return a request's properties, behind the facts that code adds."""
+    if facts is None:
+        return built.text  # type: ignore[no-any-return]
+    names = frozenset(facts)
+    given = _values(facts)
+
+    def value_of(name: str) -> str | None:
+        known = name in names or base_of(name) in names
+        text: str | None = given(name) if known else built.text(name)
+        return text
+
+    return value_of
+
+
+def _cost(cost: object) -> Number:
+    """Return a cost. Raises TypeError for what is no number, ValueError for a negative or infinite one or NaN."""
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)):
+        raise TypeError(f"cost must be a number, not {type(cost).__name__}")
+    try:
+        finite = isfinite(cost)
+    except OverflowError:
+        finite = False
+    if not finite or cost < 0:
+        raise ValueError(f"cost must be a finite number of 0 or more, not {cost}")
+    return cost
+
+
+def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:
+    """Return the hits that an answer charges, and take them from the result: it settles once."""
+    hits, result.pending = result.pending, ()
+    if not hits:
+        return ()
+    value_of = _values(answer)
+    return tuple(hit for hit in hits if hit.rule.response_matcher and hit.rule.response_matcher.holds(value_of))

@@ -1,0 +1,118 @@
+"""Metrics of every check, in the registry that django-prometheus serves. Labels come from configuration alone.
+
+Listens to the app's signals; children are looked up once per combination of labels, because ``labels()`` costs more
+than counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django_prometheus.conf import NAMESPACE
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.values import ValueClass
+
+from . import signals
+from .engine import Action, Mode, Outcome, Result
+from .rulesets import Snapshot
+
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+calls = Counter(
+    "django_rate_limiter_calls_total",
+    "Checks of a limiter, by what the caller was told.",
+    ["rate_limiter", "result"],
+    namespace=NAMESPACE,
+)
+rule_evaluations = Counter(
+    "django_rate_limiter_rule_evaluations_total",
+    "Evaluations of a rule, skips included. The action is the configured one, the result what it did.",
+    ["rate_limiter", "rule", "action", "result", "exceeded"],
+    namespace=NAMESPACE,
+)
+errors = Counter(
+    "django_rate_limiter_errors_total",
+    "Checks that failed and were answered by the failure mode.",
+    ["rate_limiter"],
+    namespace=NAMESPACE,
+)
+limits = Gauge(
+    "django_rate_limiter_limit",
+    "The limit in force.",
+    ["rate_limiter", "rule"],
+    namespace=NAMESPACE,
+    multiprocess_mode="mostrecent",
+)
+periods = Gauge(
+    "django_rate_limiter_period_seconds",
+    "The period in force.",
+    ["rate_limiter", "rule"],
+    namespace=NAMESPACE,
+    multiprocess_mode="mostrecent",
+)
+check_seconds = Histogram(
+    "django_rate_limiter_check_seconds",
+    "Duration of a check.",
+    ["rate_limiter"],
+    namespace=NAMESPACE,
+    buckets=BUCKETS,
+)
+
+_children: dict[tuple[Any, ...], Callable[..., None]] = {}
+_shown: set[tuple[str, str]] = set()
+
+
+def count_check(limiter: str, result: Result, seconds: float, **_: object) -> None:
+    """Receiver of ``signals.checked``."""
+    _count(calls, limiter, result.action)
+    for evaluation in result.evaluations:
+        _count(rule_evaluations, limiter, evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
+    if result.skipped and result.rule is not None:
+        _count(rule_evaluations, limiter, result.rule, Action.SKIP, Outcome.ALLOW, False)
+    observe = _children.get((check_seconds, limiter))
+    if observe is None:
+        observe = _children[check_seconds, limiter] = check_seconds.labels(limiter).observe
+    observe(seconds)
+
+
+def count_error(limiter: str, **_: object) -> None:
+    """Receiver of ``signals.failed``."""
+    _count(errors, limiter)
+
+
+def show_rules(snapshot: Snapshot, **_: object) -> None:
+    """Receiver of ``signals.rules_loaded``: the gauges show the limits in force, and drop those that are gone."""
+    shown = set()
+    for limiter in snapshot.tiers:
+        ruleset = snapshot.get(limiter).ruleset
+        for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
+            if rule.counts and isinstance(rule.limit, int) and isinstance(rule.period, int):
+                limits.labels(limiter, rule.name).set(rule.limit)
+                periods.labels(limiter, rule.name).set(rule.period)
+                shown.add((limiter, rule.name))
+    for labels in _shown - shown:
+        for gauge in (limits, periods):
+            if getattr(ValueClass, "__name__", "") == "MmapedValue":
+                # Multiprocess files keep a series for ever; not-a-number is how it says that there is none.
+                gauge.labels(*labels).set(float("nan"))
+            else:
+                gauge.remove(*labels)
+    _shown.clear()
+    _shown.update(shown)
+
+
+def _count(counter: Counter, *labels: object) -> None:
+    key = (counter, *labels)
+    inc = _children.get(key)
+    if inc is None:
+        texts = [str(label).lower() if isinstance(label, bool) else str(label) for label in labels]
+        inc = _children[key] = counter.labels(*texts).inc
+    inc()
+
+
+def connect() -> None:
+    """Listen to the app's signals; called once by the app config."""
+    signals.checked.connect(count_check, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.failed.connect(count_error, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")

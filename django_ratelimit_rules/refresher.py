@@ -1,0 +1,121 @@
+"""Keeps the snapshot of rules fresh in every process, from a daemon thread: a check never asks the database.
+
+A change saved through Django is announced in Redis when it commits; the thread looks there twice per
+``RATELIMIT_RULES_REFRESH_SECONDS``. A change made behind Django's back is found by a plain reload every 15 seconds.
+The thread starts with the first check (never at import) and again after a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+
+from django.db import connections, router, transaction
+
+from . import rulesets, signals, sometimes
+from .conf import settings
+from .counters.redis import current
+from .exceptions import CountersUnavailable
+
+logger = logging.getLogger(__name__)
+
+RELOAD_SECONDS = 15.0
+
+
+class Refresher:
+    """The thread of this process, and what it knows."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._revision: str | None = None
+        self._loaded = 0.0
+
+    def ensure(self) -> None:
+        """Start the thread unless it runs. Called by every check, so it does next to nothing."""
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="ratelimit-rules-refresher", daemon=True)
+                self._thread.start()
+
+    def forget(self) -> None:
+        """Forget the thread: after a fork the child has none, but has the parent's snapshot, which may be old."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._reset()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._look()
+            except Exception:
+                # The thread must outlive whatever a database, a key function or a cache backend raises.
+                if sometimes.due("refresher"):
+                    logger.exception("The rules could not be refreshed; the last good ones stay in force")
+            time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        try:
+            revision: str | None = current().revision()
+            known = True
+        except CountersUnavailable:
+            revision, known = None, False
+        if known and revision == self._revision and now - self._loaded < RELOAD_SECONDS:
+            return
+        database = router.db_for_write(_model())
+        connection = connections[database]
+        if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
+            # Nobody else can write there, and a second connection would lock the tables of a running test.
+            return
+        try:
+            if rulesets.reload():
+                self._loaded = now
+                self._revision = revision if known else None
+        finally:
+            connection.close()
+
+
+def _model() -> type:
+    from .models import Ruleset
+
+    return Ruleset
+
+
+_refresher = Refresher()
+ensure = _refresher.ensure
+os.register_at_fork(after_in_child=_refresher.forget)
+
+_thread_state = threading.local()
+
+
+def rules_written(*, using: str | None = None, **_: object) -> None:
+    """Put a change in force when its transaction commits, never before; receiver of ``signals.rules_changed``."""
+    _thread_state.dirty = True
+    transaction.on_commit(_committed, using=using)
+
+
+def _committed() -> None:
+    # One reload for all rows that a transaction wrote.
+    if not getattr(_thread_state, "dirty", False):
+        return
+    _thread_state.dirty = False
+    rulesets.reload()
+    try:
+        current().announce()
+    except CountersUnavailable as error:
+        logger.warning("A rule change could not be announced; other processes find it within 15 s: %s", error)
+
+
+def connect() -> None:
+    """Listen for rule changes; called once by the app config."""
+    signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.refresher")

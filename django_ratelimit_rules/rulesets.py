@@ -1,0 +1,281 @@
+"""Where rules come from: file, admin and code tiers joined into one snapshot per process, swapped whole.
+
+A limiter's name goes in, its :class:`engine.Ruleset` comes out of memory; nothing here counts or looks at requests.
+Loading happens at the first check. From then on :mod:`refresher` keeps the snapshot fresh from a thread of its own, so
+that a check never asks the database. A reload that fails keeps the last good rules.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import router, transaction
+
+from . import signals, sometimes
+from .conf import settings
+from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_unique_names
+from .exceptions import InvalidRule
+
+logger = logging.getLogger(__name__)
+
+
+class Tier(StrEnum):
+    """The three places rules come from, from the highest to the lowest."""
+
+    FILE = "file"
+    ADMIN = "admin"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class TierRules:
+    """What one tier says of one limiter. A mode of None is not stated."""
+
+    rules: tuple[Rule, ...] = ()
+    mode: Mode | None = None
+    failure_mode: FailureMode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveRuleset:
+    """The ruleset in force, each rule with the tier it came from."""
+
+    ruleset: Ruleset
+    tiers: tuple[Tier, ...]
+
+    @property
+    def rules(self) -> tuple[tuple[Rule, Tier], ...]:
+        """The rules in order of evaluation, each with its tier."""
+        return tuple(zip(self.ruleset.rules, self.tiers, strict=True))
+
+
+Tiers = Mapping[Tier, TierRules]
+
+
+def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
+    """Join tiers: file before admin before code; a name in a higher tier hides it below, a disabled one as well.
+
+    Expired rules are as if absent. ``now`` is a POSIX timestamp.
+    """
+    rules: list[Rule] = []
+    sources: list[Tier] = []
+    names: set[str] = set()
+    stated = [tiers[tier] for tier in Tier if tier in tiers]
+    for tier in Tier:
+        alive = [rule for rule in tiers.get(tier, TierRules()).rules if _expiry(rule) > now]
+        chosen = [rule for rule in alive if rule.name not in names and rule.enabled]
+        rules += chosen
+        sources += [tier] * len(chosen)
+        names.update(rule.name for rule in alive)
+    ruleset = Ruleset(
+        limiter,
+        tuple(rules),
+        mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
+        failure_mode=next(
+            (tier.failure_mode for tier in stated if tier.failure_mode), FailureMode(settings.FAILURE_MODE)
+        ),
+        keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
+    )
+    return EffectiveRuleset(ruleset, tuple(sources))
+
+
+def _expiry(rule: Rule) -> float:
+    return rule.expires_at.timestamp() if rule.expires_at else math.inf
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All tiers as they were loaded, and the rulesets joined from them so far."""
+
+    tiers: Mapping[str, Tiers] = field(default_factory=dict)
+    until: float = math.inf
+    joined: dict[str, EffectiveRuleset] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._forget_expired(time.time())
+
+    def get(self, limiter: str) -> EffectiveRuleset:
+        """Return a limiter's ruleset, joined at its first use and again when one of its rules expires."""
+        now = time.time()
+        if now >= self.until:
+            self._forget_expired(now)
+        found = self.joined.get(limiter)
+        if found is None:
+            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), now)
+        return found
+
+    def _forget_expired(self, now: float) -> None:
+        expiries = [_expiry(r) for tiers in self.tiers.values() for tier in tiers.values() for r in tier.rules]
+        self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
+        self.joined = {}
+
+
+_lock = threading.RLock()
+_code: dict[str, TierRules] = {}
+_admin: dict[str, TierRules] = {}
+_snapshot: Snapshot | None = None
+_overrides: dict[str, Snapshot] = {}
+_reported: set[str] = set()
+
+
+def get(limiter: str) -> Ruleset:
+    """Return the ruleset in force for a limiter; the first call of a process loads the rules."""
+    return effective(limiter).ruleset
+
+
+async def aget(limiter: str) -> Ruleset:
+    """As :func:`get`; the first load of a process waits in a thread, as Django's database layer wants it."""
+    if _snapshot is None and limiter not in _overrides:
+        await sync_to_async(reload)()
+    return get(limiter)
+
+
+def effective(limiter: str) -> EffectiveRuleset:
+    """Return the ruleset in force for a limiter, each rule with the tier it came from."""
+    override = _overrides.get(limiter)
+    if override is not None:
+        return override.get(limiter)
+    return (_snapshot or _first_load()).get(limiter)
+
+
+def limiters() -> set[str]:
+    """Return the names of all limiters that some tier has rules or a mode for."""
+    return set((_snapshot or _first_load()).tiers)
+
+
+def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]]) -> TierRules:
+    """Give a limiter its code rules. Raises ImproperlyConfigured when it has some already, InvalidRule for bad ones."""
+    tier = tier_rules(rules)
+    with _lock:
+        if limiter in _code:
+            raise ImproperlyConfigured(
+                f"Limiter {limiter!r} was given code rules twice; give them once and use Limiter({limiter!r}) elsewhere"
+            )
+        _code[limiter] = tier
+        _swap()
+    return tier
+
+
+def tier_rules(
+    rules: Iterable[Rule | Mapping[str, Any]],
+    mode: Mode | str | None = None,
+    failure_mode: FailureMode | str | None = None,
+) -> TierRules:
+    """Check what one tier says of one limiter. Raises InvalidRule."""
+    checked = tuple(as_rule(rule) for rule in rules)
+    check_unique_names(checked)
+    return TierRules(checked, Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None)
+
+
+def override(limiter: str, tiers: Tiers | None) -> Snapshot | None:
+    """Put tiers in force for a limiter in this process, or end that with None; return what was overridden before."""
+    with _lock:
+        before = _overrides.get(limiter)
+        if tiers is None:
+            _overrides.pop(limiter, None)
+        else:
+            _overrides[limiter] = Snapshot({limiter: tiers})
+        return before
+
+
+def restore(limiter: str, before: Snapshot | None) -> None:
+    """Put back what :func:`override` returned."""
+    with _lock:
+        if before is None:
+            _overrides.pop(limiter, None)
+        else:
+            _overrides[limiter] = before
+
+
+def reload() -> bool:
+    """Load all rules anew and swap the snapshot; return whether that worked. Never raises."""
+    global _admin
+    with _lock:
+        try:
+            _admin = _load_admin()
+        except Exception:
+            # Whatever the database raises (gone, locked, not migrated): the last good rules go on.
+            if sometimes.due("rulesets.reload"):
+                logger.exception("The rules could not be loaded from the database; the last good ones stay in force")
+            worked = False
+        else:
+            worked = True
+        _swap()
+        return worked
+
+
+def _first_load() -> Snapshot:
+    with _lock:
+        if _snapshot is None:
+            reload()
+        assert _snapshot is not None
+        return _snapshot
+
+
+def _swap() -> None:
+    """Make a snapshot of what is loaded. Before the first load there is none to swap: that load will see it all."""
+    global _snapshot
+    tiers: dict[str, dict[Tier, TierRules]] = {}
+    for tier, by_limiter in ((Tier.ADMIN, _admin), (Tier.CODE, _code)):
+        for limiter, said in by_limiter.items():
+            tiers.setdefault(limiter, {})[tier] = said
+    _snapshot = Snapshot(tiers)
+    signals.rules_loaded.send_robust(sender=Snapshot, snapshot=_snapshot)
+
+
+def _load_admin() -> dict[str, TierRules]:
+    from .models import Rule as RuleRow
+    from .models import Ruleset as RulesetRow
+
+    # From the primary: a replica may lag behind the commit that asked for this load. In a transaction, so that a
+    # missing table does not spoil one of the request's own.
+    database = router.db_for_write(RulesetRow)
+    with transaction.atomic(using=database):
+        rulesets = list(RulesetRow.objects.using(database).all())
+        rows = list(RuleRow.objects.using(database).order_by("position", "pk"))
+    rules: dict[int, list[Rule]] = {}
+    for row in rows:
+        try:
+            rules.setdefault(row.ruleset_id, []).append(row.to_engine())
+        except (InvalidRule, TypeError, ValueError) as error:
+            _report_once(f"Rule {row.name!r} (pk {row.pk}) is disabled, because it cannot be read: {error}")
+    loaded = {}
+    for row in rulesets:
+        try:
+            loaded[row.name] = tier_rules(rules.get(row.pk, ()), row.mode, row.failure_mode)
+        except (InvalidRule, ValueError) as error:
+            _report_once(f"Ruleset {row.name!r} (pk {row.pk}) is out of force, because it cannot be read: {error}")
+    return loaded
+
+
+def _report_once(message: str) -> None:
+    if message not in _reported:
+        _reported.add(message)
+        logger.error(message)
+
+
+def _settings_changed(*, setting: str, **_: object) -> None:
+    global _snapshot
+    if setting in ("SECRET_KEY", "RATELIMIT_RULES_IPV6_PREFIX", "RATELIMIT_RULES_FAILURE_MODE"):
+        for snapshot in [*_overrides.values(), *([_snapshot] if _snapshot else [])]:
+            snapshot.joined = {}
+
+
+setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.rulesets")
+
+
+def forget() -> None:
+    """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
+    global _snapshot, _admin
+    with _lock:
+        _snapshot, _admin = None, {}

@@ -1,0 +1,24 @@
+"""What the app tells whoever listens: metrics and log lines of its own, and receivers of the project.
+
+``checked``
+    After each check. ``sender`` is the class Limiter; ``limiter`` the limiter's name; ``result`` the Result; ``ruleset`` the engine.Ruleset that
+    decided; ``seconds`` (float) the time the check took.
+``failed``
+    After a check that failed and was answered by the failure mode. ``limiter`` is the limiter's name; ``error`` the
+    exception; ``failure_mode`` the mode that answered.
+``rules_changed``
+    When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
+    The change is not committed yet.
+``rules_loaded``
+    When this process swapped its rules. ``snapshot`` is the rulesets.Snapshot now in force.
+
+An exception in a receiver never changes a decision. Receivers of ``checked`` and ``failed`` run on the request's
+thread or event loop and must be quick and synchronous.
+"""
+
+from django.dispatch import Signal
+
+checked = Signal(use_caching=True)
+failed = Signal(use_caching=True)
+rules_changed = Signal()
+rules_loaded = Signal()

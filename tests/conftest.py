@@ -1,0 +1,43 @@
+"""One real Redis for the whole run, and fresh counters for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django_redis import get_redis_connection
+
+from django_ratelimit_rules import rulesets, sometimes
+from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.limiter import forget_local_counters
+from tests.servers import redis_server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _redis_server() -> Iterator[None]:
+    with redis_server(urlsplit(settings.REDIS_URL).port):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    """Every test begins with no counters, no rules left over by another test's transaction, and a closed breaker."""
+    get_redis_connection("default").flushdb()
+    current().breaker.worked()
+    forget_local_counters()
+    sometimes.forget()
+    rulesets.forget()
+
+
+@pytest.fixture
+def redis_client():
+    """The raw Redis behind the default cache alias."""
+    return get_redis_connection("default")
+
+
+@pytest.fixture
+def keys(redis_client):
+    """A function that lists the counter keys of this app, as text."""
+    return lambda: sorted(key.decode() for key in redis_client.keys("*{*"))

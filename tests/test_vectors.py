@@ -1,0 +1,38 @@
+"""SEMANTICS as data: every vector on a real Redis, and on memory with a clock of its own."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from django_ratelimit_rules import Rule, limiter
+from django_ratelimit_rules.counters.memory import MemoryCounters
+from tests.vector_runner import Run, cases
+
+ALL = cases()
+DECISIONS = [pytest.param(case, id=title) for title, case in ALL if "invalid" not in case]
+INVALID = [pytest.param(case, id=title) for title, case in ALL if "invalid" in case]
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_vector_holds_on_redis(case):
+    Run(case, wait=time.sleep, now=time.time).run()
+
+
+@pytest.mark.parametrize("case", DECISIONS)
+def test_vector_holds_in_memory_without_sleeping(case, monkeypatch):
+    clock = [1_000_000.0]
+    counters = MemoryCounters(clock=lambda: clock[0] * 1000)
+    monkeypatch.setattr(limiter, "current", lambda: counters)
+
+    def wait(seconds: float) -> None:
+        clock[0] += seconds
+
+    Run(case, wait=wait, now=lambda: clock[0]).run()
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_rule_is_refused_naming_field_or_property(case):
+    with pytest.raises((ValueError, TypeError), match=case["invalid"]):
+        Rule(**case["rule"])
