@@ -1,7 +1,7 @@
-"""The settings of this app, read from Django's settings at each access and never copied.
+"""The settings of this app: typed attributes, taken from Django's settings at use.
 
-Every attribute below is the setting ``RATELIMIT_RULES_<NAME>`` with its default. Reading at use is what makes
-``override_settings`` work; no other module of this app touches ``django.conf``.
+Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered until Django says that a setting changed
+(``override_settings`` does), because a check reads several. No other module of this app touches ``django.conf``.
 """
 
 from __future__ import annotations
@@ -11,42 +11,63 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
+from django.core.signals import setting_changed
 
 PREFIX = "RATELIMIT_RULES_"
+
+DEFAULTS: Mapping[str, Any] = {
+    "ENABLED": True,
+    "CACHE_ALIAS": "default",
+    "KEY_PREFIX": "rl",
+    "MIDDLEWARE_LIMITERS": (),
+    "TRUSTED_PROXIES": (),
+    "PROXY_HOPS": None,
+    "CLIENT_IP_HEADER": "X-Forwarded-For",
+    "IPV6_PREFIX": 64,
+    "BYPASS_HEADER": None,
+    "BYPASS_VALUE": "1",
+    "HEADERS": "draft",
+    "BLOCKED_VIEW": None,
+    "FAILURE_MODE": "open",
+    "REFRESH_SECONDS": 1,
+}
 
 
 class Settings:
     """Typed view of the ``RATELIMIT_RULES_*`` settings."""
 
-    ENABLED: bool = True
-    CACHE_ALIAS: str = "default"
-    KEY_PREFIX: str = "rl"
-    MIDDLEWARE_LIMITERS: Sequence[str] = ()
-    TRUSTED_PROXIES: Sequence[str] = ()
-    PROXY_HOPS: int | None = None
-    CLIENT_IP_HEADER: str = "X-Forwarded-For"
-    IPV6_PREFIX: int = 64
-    BYPASS_HEADER: str | None = None
-    BYPASS_VALUE: str = "1"
-    HEADERS: str = "draft"
-    BLOCKED_VIEW: str | None = None
-    FAILURE_MODE: str = "open"
-    REFRESH_SECONDS: float = 1
+    ENABLED: bool
+    CACHE_ALIAS: str
+    KEY_PREFIX: str
+    MIDDLEWARE_LIMITERS: Sequence[str]
+    TRUSTED_PROXIES: Sequence[str]
+    PROXY_HOPS: int | None
+    CLIENT_IP_HEADER: str
+    IPV6_PREFIX: int
+    BYPASS_HEADER: str | None
+    BYPASS_VALUE: str
+    HEADERS: str
+    BLOCKED_VIEW: str | None
+    FAILURE_MODE: str
+    REFRESH_SECONDS: float
 
-    def __getattribute__(self, name: str) -> Any:
-        default = object.__getattribute__(self, name)
-        return getattr(django_settings, PREFIX + name, default) if name.isupper() else default
+    def __getattr__(self, name: str) -> Any:
+        if name not in DEFAULTS:
+            raise AttributeError(f"there is no setting {PREFIX}{name}")
+        value = self.__dict__[name] = getattr(django_settings, PREFIX + name, DEFAULTS[name])
+        return value
 
     @property
     def secret(self) -> bytes:
         """32 bytes derived from SECRET_KEY: the key of the digests that stand for client-written values."""
         return hashlib.sha256(b"django_ratelimit_rules.counter_keys:" + django_settings.SECRET_KEY.encode()).digest()
 
-    @property
-    def caches(self) -> Mapping[str, Mapping[str, Any]]:
-        """Django's CACHES."""
-        caches: Mapping[str, Mapping[str, Any]] = django_settings.CACHES
-        return caches
-
 
 settings = Settings()
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    settings.__dict__.pop(setting.removeprefix(PREFIX), None)
+
+
+setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.conf")

@@ -13,6 +13,7 @@ import threading
 import time
 
 from django.db import connections, router, transaction
+from django.db.models.signals import post_delete, post_save
 
 from . import rulesets, signals, sometimes
 from .conf import settings
@@ -72,8 +73,7 @@ class Refresher:
             revision, known = None, False
         if known and revision == self._revision and now - self._loaded < RELOAD_SECONDS:
             return
-        database = router.db_for_write(_model())
-        connection = connections[database]
+        connection = connections[_database()]
         if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
             # Nobody else can write there, and a second connection would lock the tables of a running test.
             return
@@ -85,10 +85,10 @@ class Refresher:
             connection.close()
 
 
-def _model() -> type:
+def _database() -> str:
     from .models import Ruleset
 
-    return Ruleset
+    return str(router.db_for_write(Ruleset))
 
 
 _refresher = Refresher()
@@ -118,4 +118,9 @@ def _committed() -> None:
 
 def connect() -> None:
     """Listen for rule changes; called once by the app config."""
+    from .models import Rule, Ruleset
+
     signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.refresher")
+    for model in (Ruleset, Rule):
+        for written in (post_save, post_delete):
+            written.connect(rules_written, sender=model, dispatch_uid="django_ratelimit_rules.refresher")

@@ -162,7 +162,8 @@ def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]]) -> TierRules
                 f"Limiter {limiter!r} was given code rules twice; give them once and use Limiter({limiter!r}) elsewhere"
             )
         _code[limiter] = tier
-        _swap()
+        if _snapshot is not None:
+            _swap()
     return tier
 
 
@@ -223,7 +224,7 @@ def _first_load() -> Snapshot:
 
 
 def _swap() -> None:
-    """Make a snapshot of what is loaded. Before the first load there is none to swap: that load will see it all."""
+    """Make a snapshot of what is loaded."""
     global _snapshot
     tiers: dict[str, dict[Tier, TierRules]] = {}
     for tier, by_limiter in ((Tier.ADMIN, _admin), (Tier.CODE, _code)):

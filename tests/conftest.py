@@ -22,12 +22,13 @@ def _redis_server() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> None:
+def _fresh(monkeypatch) -> None:
     """Every test begins with no counters, no rules left over by another test's transaction, and a closed breaker."""
     get_redis_connection("default").flushdb()
     current().breaker.worked()
     forget_local_counters()
     sometimes.forget()
+    monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
     rulesets.forget()
 
 

@@ -116,8 +116,11 @@ class Step:
         self.limit = _dynamic(rule.limit)
         self.period = _dynamic(rule.period)
 
-    def hit(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hit | None:
-        """Return the hit, or None when the property that a count_distinct rule counts is missing."""
+    def hit(self, keys: KeyWriter, value_of: ValueOf, context: object, parts: dict[tuple[str, ...], str]) -> Hit | None:
+        """Return the hit, or None when the property that a count_distinct rule counts is missing.
+
+        ``parts`` remembers what the characteristics said to the rules before.
+        """
         rule = self.rule
         member = None
         if rule.count_distinct is not None:
@@ -127,8 +130,11 @@ class Step:
             member = keys.part(rule.count_distinct, text, value_of)
         limit: Any = rule.limit if self.limit is None else _limit(self.limit, rule, context)
         period: Any = rule.period if self.period is None else _period(self.period, rule, context)
-        key = self.prefix + keys.parts(rule.characteristics, value_of)
-        return Hit(rule, key, limit, period, self.enforced, rule.response is not None, member)
+        names = rule.characteristics
+        part = parts.get(names)
+        if part is None:
+            part = parts[names] = keys.parts(names, value_of)
+        return Hit(rule, self.prefix + part, limit, period, self.enforced, rule.response is not None, member)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +165,14 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
     hits = []
     passed_over: tuple[Rule, ...] = ()
     skip = None
+    parts: dict[tuple[str, ...], str] = {}
     for step in ruleset.steps:
         if not step.always and not step.rule.matcher.holds(value_of):
             continue
         if step.rule.action is Action.SKIP:
             skip = step.rule
             break
-        hit = step.hit(ruleset.keys, value_of, context)
+        hit = step.hit(ruleset.keys, value_of, context, parts)
         if hit is None:
             passed_over += (step.rule,)
         else:

@@ -103,8 +103,9 @@ class Rule:
         self._set(
             action=_member(Action, self.action, "action"), algorithm=_member(Algorithm, self.algorithm, "algorithm")
         )
+        self._set(matcher=compile_match(self.match))
         # Copied, so that nobody can change a rule's conditions behind its compiled matcher.
-        self._set(match=copy.deepcopy(self.match), matcher=compile_match(self.match))
+        self._set(match=copy.deepcopy(self.match))
         self._set(characteristics=_characteristics(self.characteristics))
         if not isinstance(self.enabled, bool):
             raise InvalidRule("enabled", f"must be true or false, not {self.enabled!r}")
@@ -140,10 +141,8 @@ class Rule:
             if self.algorithm is not Algorithm.FIXED_WINDOW:
                 raise InvalidRule("count_distinct", f"works with fixed_window only, not {self.algorithm}")
         if self.response is not None:
-            self._set(
-                response=copy.deepcopy(self.response),
-                response_matcher=compile_match(self.response, field="response"),
-            )
+            self._set(response_matcher=compile_match(self.response, field="response"))
+            self._set(response=copy.deepcopy(self.response))
 
     @property
     def counts(self) -> bool:

@@ -8,19 +8,20 @@ from .matching import Match
 from .rules import Action, Algorithm, Rule
 from .values import spell_duration
 
+# How an operator reads when it holds, and when it must not hold.
 _WORDS = {
-    "in": "in",
-    "oneOf": "in",
-    "prefix": "starting with",
-    "suffix": "ending with",
-    "glob": "like",
-    "regex": "matching",
-    "re": "matching",
-    "cidr": "within",
-    "gt": ">",
-    "gte": "≥",
-    "lt": "<",
-    "lte": "≤",
+    "in": ("is in", "is not in"),
+    "oneOf": ("is in", "is not in"),
+    "prefix": ("starts with", "does not start with"),
+    "suffix": ("ends with", "does not end with"),
+    "glob": ("is like", "is not like"),
+    "regex": ("matches", "does not match"),
+    "re": ("matches", "does not match"),
+    "cidr": ("is within", "is not within"),
+    "gt": ("is above", "is not above"),
+    "gte": ("is at least", "is not at least"),
+    "lt": ("is below", "is not below"),
+    "lte": ("is at most", "is not at most"),
 }
 
 
@@ -65,6 +66,8 @@ def _condition(name: str, condition: object, negated: bool = False) -> str:
         return f"{name} is {no}in {_value(condition)}"
     if not isinstance(condition, Mapping):
         return f"{name} is {no}{_value(condition)}"
+    if negated and len(condition) > 1:
+        return f"not ({_condition(name, condition)})"
     return " and ".join(_operator(name, operator, operand, negated) for operator, operand in condition.items())
 
 
@@ -75,7 +78,7 @@ def _operator(name: str, operator: str, operand: object, negated: bool) -> str:
         return _condition(name, operand, negated)
     if operator == "exists":
         return f"{name} is {'present' if bool(operand) is not negated else 'missing'}"
-    return f"{name} is {'not ' if negated else ''}{_WORDS[operator]} {_value(operand)}"
+    return f"{name} {_WORDS[operator][negated]} {_value(operand)}"
 
 
 def _value(value: object) -> str:

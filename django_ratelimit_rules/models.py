@@ -1,0 +1,266 @@
+"""The admin tier: rulesets and their rules as rows.
+
+What a rule may say is decided by :class:`engine.Rule` alone; ``clean()`` makes one and puts what it refuses on the field
+concerned. The CHECK constraints keep out what no engine could read, even when it is written behind Django's back. Knows
+nothing of requests, and of tiers only that it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
+from django.utils import timezone
+
+from . import engine, registry, signals
+from .engine.properties import base_of
+from .engine.rules import MAX_LIMIT, check_name
+from .engine.values import MAX_DURATION
+from .exceptions import InvalidRule, UnknownProperty
+
+ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
+ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
+MODES = [("enforce", "enforce"), ("dry_run", "dry run: block nobody"), ("off", "off: count nothing")]
+FAILURE_MODES = [("open", "open: let through"), ("closed", "closed: refuse"), ("local", "local: count per process")]
+
+# What a rule with `response` may ask about an answer.
+ANSWER_PROPERTIES = ("status", "login")
+
+
+class AnnouncedQuerySet(models.QuerySet[Any]):
+    """Announces the writes that send no signal of Django's, so that rules changed in bulk are in force as soon."""
+
+    def _announce(self) -> None:
+        signals.rules_changed.send(sender=self.model, using=self.db)
+
+    def update(self, **values: Any) -> int:
+        """Update the rows, as Django does, and announce it; ``bulk_update()`` comes here too."""
+        self._for_write = True
+        count = super().update(**values)
+        self._announce()
+        return count
+
+    update.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_create(self, objs: Iterable[Any], *args: Any, **options: Any) -> list[Any]:
+        """Create the rows, as Django does, and announce it."""
+        self._for_write = True
+        created = super().bulk_create(objs, *args, **options)
+        self._announce()
+        return created
+
+    bulk_create.alters_data = True  # type: ignore[attr-defined]
+
+
+class RulesetQuerySet(AnnouncedQuerySet):
+    """Rulesets, by their name."""
+
+    def get_by_natural_key(self, name: str) -> Ruleset:
+        """Return the ruleset of a limiter."""
+        ruleset: Ruleset = self.get(name=name)
+        return ruleset
+
+
+class RuleQuerySet(AnnouncedQuerySet):
+    """Rules, by their ruleset's name and their own."""
+
+    def get_by_natural_key(self, ruleset: str, name: str) -> Rule:
+        """Return one rule of a ruleset."""
+        rule: Rule = self.get(ruleset__name=ruleset, name=name)
+        return rule
+
+
+class Ruleset(models.Model):
+    """What the database says of one limiter."""
+
+    name = models.CharField(
+        max_length=64,
+        unique=True,
+        help_text="The limiter's name, as the code says it: @rate_limited(“search”) asks the ruleset search.",
+    )
+    description = models.TextField(blank=True, help_text="For people: what is protected here, and whom to ask.")
+    mode = models.CharField(
+        max_length=16,
+        choices=MODES,
+        blank=True,
+        help_text="Dry run counts and reports as usual, but blocks nobody: the quick way out of a limit that hurts.",
+    )
+    failure_mode = models.CharField(
+        max_length=16,
+        choices=FAILURE_MODES,
+        blank=True,
+        help_text="What happens to requests while Redis cannot be reached.",
+    )
+    updated_at = models.DateTimeField("last changed", auto_now=True)
+
+    objects = RulesetQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = [
+            models.CheckConstraint(
+                name="ratelimit_ruleset_mode", condition=models.Q(mode__in=["", *(mode for mode, _ in MODES)])
+            ),
+            models.CheckConstraint(
+                name="ratelimit_ruleset_failure",
+                condition=models.Q(failure_mode__in=["", *(mode for mode, _ in FAILURE_MODES)]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def natural_key(self) -> tuple[str]:
+        """Return the name: primary keys differ between databases."""
+        return (self.name,)
+
+    def clean(self) -> None:
+        """Refuse a name that no limiter can have."""
+        try:
+            check_name(self.name, "name")
+        except InvalidRule as error:
+            raise ValidationError({"name": error.reason}) from error
+
+
+class Rule(models.Model):
+    """One rule of a ruleset. Durations are whole seconds; the fields mean what :class:`engine.Rule` says."""
+
+    ruleset = models.ForeignKey(Ruleset, on_delete=models.CASCADE, related_name="rules")
+    position = models.PositiveIntegerField(default=0)
+    name = models.CharField(max_length=64)
+    action = models.CharField(max_length=16, choices=ACTIONS, default=engine.Action.LIMIT.value)
+    description = models.TextField(blank=True)
+    match = models.JSONField(blank=True, default=dict)
+    characteristics = models.JSONField(blank=True, default=list)
+    limit = models.BigIntegerField(null=True, blank=True)
+    period = models.PositiveIntegerField(null=True, blank=True)
+    algorithm = models.CharField(max_length=32, choices=ALGORITHMS, default=engine.Algorithm.FIXED_WINDOW.value)
+    count_distinct = models.CharField(max_length=200, blank=True)
+    ban_for = models.PositiveIntegerField(null=True, blank=True)
+    response = models.JSONField(null=True, blank=True)
+    enabled = models.BooleanField(default=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RuleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("position", "pk")
+        constraints = [
+            models.UniqueConstraint(name="ratelimit_rule_name", fields=["ruleset", "name"]),
+            models.CheckConstraint(
+                name="ratelimit_rule_action", condition=models.Q(action__in=[action for action, _ in ACTIONS])
+            ),
+            models.CheckConstraint(
+                name="ratelimit_rule_algorithm", condition=models.Q(algorithm__in=[name for name, _ in ALGORITHMS])
+            ),
+            models.CheckConstraint(name="ratelimit_rule_limit", condition=models.Q(limit__range=(0, MAX_LIMIT))),
+            models.CheckConstraint(name="ratelimit_rule_period", condition=models.Q(period__range=(1, MAX_DURATION))),
+            models.CheckConstraint(name="ratelimit_rule_ban", condition=models.Q(ban_for__range=(1, MAX_DURATION))),
+            models.CheckConstraint(
+                name="ratelimit_rule_skip",
+                condition=models.Q(action="skip", limit=None, period=None, ban_for=None, count_distinct="")
+                | models.Q(action__in=["limit", "log"], limit__isnull=False, period__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def natural_key(self) -> tuple[str, str]:
+        """Return the ruleset's name and the rule's."""
+        return (self.ruleset.name, self.name)
+
+    natural_key.dependencies = ["django_ratelimit_rules.ruleset"]  # type: ignore[attr-defined]
+
+    def to_engine(self) -> engine.Rule:
+        """Return the rule as the engine has it. Raises InvalidRule for a row that reads as no rule."""
+        return engine.Rule(**self._engine_fields())
+
+    def _engine_fields(self) -> dict[str, Any]:
+        expires_at = self.expires_at
+        if expires_at is not None and timezone.is_naive(expires_at):
+            # A project without USE_TZ stores local times.
+            expires_at = timezone.make_aware(expires_at)
+        return {
+            "name": self.name,
+            "action": self.action,
+            "match": self.match,
+            "characteristics": self.characteristics,
+            "limit": self.limit,
+            "period": self.period,
+            "algorithm": self.algorithm,
+            "count_distinct": self.count_distinct or None,
+            "ban_for": self.ban_for,
+            "response": self.response,
+            "enabled": self.enabled,
+            "expires_at": expires_at,
+            "description": self.description,
+        }
+
+    def problems(self) -> dict[str, str]:
+        """Return what is wrong with the rule, by field, all at once; nothing when it is fit to be saved."""
+        fields = self._engine_fields()
+        found: dict[str, str] = {}
+        while True:
+            try:
+                rule = engine.Rule(**fields)
+            except InvalidRule as error:
+                if error.field in found or error.field == "action":
+                    # Without its action nothing can be said about the options of a rule.
+                    return {**found, error.field: error.reason}
+                found[error.field] = error.reason
+                _put_right(fields, error.field)
+            else:
+                return {**_unknown_properties(rule), **found}
+
+    def clean(self) -> None:
+        """Refuse what the engine refuses, properties that nobody provides, and a name used twice in the ruleset."""
+        found = self.problems()
+        twins = Rule.objects.filter(ruleset=self.ruleset_id, name=self.name).exclude(pk=self.pk)
+        if "name" not in found and self.ruleset_id is not None and twins.exists():
+            found["name"] = f"The ruleset has a rule {self.name!r} already; names are unique within a ruleset."
+        if found:
+            raise ValidationError(dict(found))
+
+
+def _put_right(fields: dict[str, Any], field: str) -> None:
+    """Replace a refused value by one that passes, so that the next problem of the rule shows as well."""
+    stand_ins: dict[str, Any] = {"name": "unnamed"}
+    if fields["action"] != engine.Action.SKIP:
+        stand_ins |= {"limit": 1, "period": 1}
+    if field in stand_ins:
+        fields[field] = stand_ins[field]
+    else:
+        del fields[field]
+
+
+def _unknown_properties(rule: engine.Rule) -> dict[str, str]:
+    asked = {
+        "match": rule.matcher.properties,
+        "characteristics": rule.characteristics,
+        "count_distinct": (rule.count_distinct,) if rule.count_distinct else (),
+    }
+    found: dict[str, str] = {}
+    for field, names in asked.items():
+        for name in names:
+            try:
+                registry.find(name)
+            except UnknownProperty as error:
+                found.setdefault(field, str(error))
+    for name in rule.response_matcher.properties if rule.response_matcher else ():
+        if base_of(name) not in ANSWER_PROPERTIES and not name.startswith("header."):
+            found.setdefault(
+                "response", f"{name!r} is no property of an answer; there are status, login and header.<name>"
+            )
+    return found
+
+
+@receiver([post_save, post_delete], sender=Ruleset)
+@receiver([post_save, post_delete], sender=Rule)
+def _announce(sender: type[models.Model], using: str, **_: object) -> None:
+    # Listening rather than overriding save() and delete(): fixtures, cascades and QuerySet.delete() call neither.
+    signals.rules_changed.send(sender=sender, using=using)

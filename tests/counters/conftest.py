@@ -1,0 +1,43 @@
+"""Both stores behind one fixture, with hits made by hand."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from django_ratelimit_rules.counters.memory import MemoryCounters
+from django_ratelimit_rules.counters.redis import RedisCounters
+from django_ratelimit_rules.engine import Hit, Rule
+from django_ratelimit_rules.engine.plans import counter_prefix
+
+
+@dataclass
+class Store:
+    """Counters, and how time passes for them: really for Redis, by hand for memory."""
+
+    counters: Any
+    clock: list[float] | None
+
+    def wait(self, seconds: float) -> None:
+        if self.clock is None:
+            time.sleep(seconds)
+        else:
+            self.clock[0] += seconds * 1000
+
+
+@pytest.fixture(params=["redis", "memory"])
+def store(request) -> Store:
+    if request.param == "redis":
+        return Store(RedisCounters("default"), None)
+    clock = [1_700_000_000_000.0]
+    return Store(MemoryCounters(clock=lambda: clock[0]), clock)
+
+
+def make_hit(name: str = "r", value: str = "42", *, enforced: bool = True, member: str | None = None, **options) -> Hit:
+    options = {"limit": 3, "period": 60, "characteristics": ["user"]} | options
+    rule = Rule(name, **options)
+    key = counter_prefix("test", rule) + value
+    return Hit(rule, key, rule.limit, rule.period, enforced, rule.response is not None, member)

@@ -1,0 +1,77 @@
+"""Conditions: their odd corners; the plain ones are in the vectors."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from django_ratelimit_rules.engine.matching import compile_match
+
+
+def holds(condition, text) -> bool:
+    return compile_match({"p": condition}).holds({"p": text}.get)
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000", " 10", "10 ", "0x10", "١٠", "1e", "--1", "nan", "inf", "Infinity", "9" * 101]
+)
+def test_a_comparison_reads_only_plain_decimal_numbers(text):
+    assert not holds({"gt": -(10**9)}, text)
+
+
+def test_a_comparison_is_exact_beyond_floating_point():
+    assert holds({"gt": 9007199254740992}, "9007199254740993")
+    assert not holds({"gt": 0.3}, "0.3")
+    assert holds({"lt": 1}, "1e-99999")
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "inside"),
+    [
+        ("10.0.0.5/8", "10.9.9.9", True),
+        ("::ffff:10.0.0.0/104", "10.9.9.9", True),
+        ("::ffff:10.0.0.0/104", "::ffff:10.9.9.9", True),
+        ("203.0.113.7", "203.0.113.7", True),
+        ("203.0.113.7", "203.0.113.8", False),
+        ("::/0", "203.0.113.7", False),
+        ("0.0.0.0/0", "203.0.113.7 ", False),
+        ("0.0.0.0/0", "203.0.113.007", False),
+    ],
+)
+def test_networks_hold_addresses_of_their_family(network, address, inside):
+    assert holds({"cidr": network}, address) is inside
+
+
+@pytest.mark.parametrize("condition", [{"regex": "(a+)+$"}, {"regex": "(a|a)*b"}, {"glob": "*a*a*a*a*a*a*a*a*a*b"}])
+def test_a_pattern_that_is_exponential_elsewhere_stays_linear(condition):
+    started = time.process_time()
+    assert not holds(condition, "a" * 50_000 + "!")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("text", ["\udcff", "a\x00b", "\U0001f600", "x" * 100_000])
+def test_any_text_is_searched_without_an_error(text):
+    assert holds({"regex": "."}, text)
+    assert holds({"glob": "**"}, text)
+
+
+def test_a_glob_takes_its_other_characters_literally():
+    assert holds({"glob": "/a+b(c)[d]/*.x"}, "/a+b(c)[d]/é.x")
+    assert holds({"glob": "a**b"}, "a\n/b")
+    assert not holds({"glob": "a*b"}, "a/b")
+
+
+def test_several_operators_of_one_condition_are_all_required():
+    assert holds({"prefix": "a", "suffix": "z"}, "abcz")
+    assert not holds({"prefix": "a", "suffix": "z"}, "abc")
+
+
+def test_no_property_is_asked_for_beyond_the_first_that_fails():
+    asked = []
+
+    def value_of(name):
+        asked.append(name)
+
+    compile_match({"a": 1, "b": 2}).holds(value_of)
+    assert asked == ["a"]

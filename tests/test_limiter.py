@@ -1,0 +1,236 @@
+"""The limiter: what one check costs, how exact it is, and what answers when the store does not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from django_ratelimit_rules import Limiter, RateLimited, Rule
+from django_ratelimit_rules.testing import override_ruleset, reset_counters
+from tests.servers import free_port
+
+PER_USER = Rule("per_user", action="limit", characteristics=["user"], limit=2, period=60)
+SKIP = Rule("staff", action="skip", match={"staff": True})
+api = Limiter("api")
+
+
+@pytest.fixture
+def nobody_listens(settings):
+    location = f"redis://127.0.0.1:{free_port()}/0"
+    settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": location}}
+
+
+def evalsha_calls(client) -> int:
+    return int(client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
+
+
+@pytest.mark.django_db
+@override_ruleset("api", [SKIP, PER_USER, Rule("org", characteristics=["org"], limit=9, period=60)])
+def test_a_check_takes_one_evalsha_and_no_sql(redis_client, django_assert_num_queries):
+    api.check({"user": 0})
+    before = evalsha_calls(redis_client)
+    with django_assert_num_queries(0):
+        api.check({"user": 1, "org": 1})
+    assert evalsha_calls(redis_client) == before + 1
+
+
+@pytest.mark.django_db
+@override_ruleset("api", [SKIP, Rule("pro", match={"plan": "pro"}, limit=1, period=60)])
+def test_a_check_that_counts_nothing_asks_nobody(redis_client, django_assert_num_queries):
+    api.check({"staff": True})
+    before = evalsha_calls(redis_client)
+    with django_assert_num_queries(0):
+        assert api.check({"staff": True}).skipped
+        assert not api.check({"plan": "free"}).matched
+    assert evalsha_calls(redis_client) == before
+
+
+@pytest.mark.django_db
+def test_a_limiter_nobody_defined_rules_for_allows(redis_client):
+    result = Limiter("unheard_of").check({"user": 1})
+    assert (result.action, result.matched, result.evaluations) == ("allow", False, ())
+
+
+@override_ruleset("api", [PER_USER])
+def test_enforce_raises_with_the_result():
+    api.enforce({"user": 1}, cost=2)
+    with pytest.raises(RateLimited, match=r"'api' blocked the call by rule 'per_user'; it may pass in 5\d\.") as raised:
+        api.enforce({"user": 1})
+    assert raised.value.result.blocked
+
+
+@override_ruleset("api", [PER_USER])
+async def test_the_asynchronous_twins_answer_alike():
+    assert (await api.acheck({"user": 1})).action == "allow"
+    await api.acharge({"user": 1}, 1)
+    assert (await api.apeek({"user": 1})).blocked
+    with pytest.raises(RateLimited):
+        await api.aenforce({"user": 1})
+    assert await api.areset({"user": 1}) == 1
+
+
+@override_ruleset("api", [Rule("failures", characteristics=["ip"], limit=1, period=60, response={"status": 401})])
+async def test_a_result_settles_once_in_both_colours():
+    result = api.check({"ip": "203.0.113.7"})
+    await api.asettle(result, {"status": 401})
+    api.settle(result, {"status": 401})
+    assert api.peek({"ip": "203.0.113.7"}).evaluations[0].used == 1
+    assert api.check({"ip": "203.0.113.7"}).blocked
+
+
+@pytest.mark.parametrize("cost", [True, "1", None, [1], -1, float("nan"), float("inf"), 10**400])
+@override_ruleset("api", [PER_USER])
+def test_a_cost_that_is_none_is_refused_before_redis_is_touched(keys, cost):
+    with pytest.raises((TypeError, ValueError), match="cost"):
+        api.check({"user": 1}, cost=cost)
+    assert keys() == []
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, (1,), {1}, iter("x"), {}.keys()])
+@override_ruleset("api", [PER_USER])
+def test_a_container_is_refused_whether_a_rule_uses_it_or_not(value):
+    for name in ("user", "unused"):
+        with pytest.raises(TypeError, match=name):
+            api.check({name: value})
+    with pytest.raises(TypeError, match="mapping"):
+        api.check([("user", 1)])
+
+
+def test_code_rules_given_twice_for_one_name_are_refused():
+    Limiter("given_once", rules=[PER_USER])
+    assert Limiter("given_once").name == "given_once"
+    with pytest.raises(ImproperlyConfigured, match="given_once"):
+        Limiter("given_once", rules=[PER_USER])
+
+
+@override_ruleset("api", [Rule("per_user", action="limit", characteristics=["user"], limit=50, period=60)])
+def test_exactly_the_limit_of_many_threads_passes():
+    # Report 11.
+    def twenty(_):
+        return [api.check({"user": 1}) for _ in range(20)]
+
+    with ThreadPoolExecutor(20) as pool:
+        results = [result for batch in pool.map(twenty, range(20)) for result in batch]
+    passed = [result.evaluations[0].remaining for result in results if not result.blocked]
+    assert sorted(passed) == list(range(50))
+
+
+def test_exactly_the_limit_of_many_processes_passes():
+    # Report 11.
+    program = textwrap.dedent(
+        """
+        import django
+        django.setup()
+        from django_ratelimit_rules import Limiter, Rule
+        from django_ratelimit_rules.testing import override_ruleset
+        chain = [
+            Rule("wide", characteristics=["org"], limit=90, period=60),
+            Rule("narrow", characteristics=["user"], limit=40, period=60),
+        ]
+        with override_ruleset("api", chain):
+            print(sum(not Limiter("api").check({"org": 1, "user": n % 3}).blocked for n in range(150)))
+        """
+    )
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert sum(int(process.communicate(timeout=60)[0]) for process in running) == 90
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@pytest.mark.parametrize(("failure_mode", "action"), [("open", "allow"), ("closed", "block")])
+def test_without_redis_the_failure_mode_answers_and_says_so(failure_mode, action):
+    with override_ruleset("api", [PER_USER], failure_mode=failure_mode):
+        result = api.check({"user": 1})
+    assert (result.action, result.error, result.evaluations) == (action, True, ())
+    assert (result.retry_after or 0) <= 0.1
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@override_ruleset("api", [PER_USER], failure_mode="local")
+def test_without_redis_the_local_mode_counts_in_this_process():
+    assert [api.check({"user": 1}).blocked for _ in range(4)] == [False, False, True, True]
+    assert api.check({"user": 1}).error
+    assert reset_local() is None
+    assert not api.check({"user": 1}).blocked
+
+
+def reset_local() -> None:
+    from django_ratelimit_rules.limiter import forget_local_counters
+
+    forget_local_counters()
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@override_ruleset("api", [PER_USER], mode="dry_run", failure_mode="closed")
+def test_a_dry_run_blocks_nothing_even_without_redis():
+    assert not api.check({"user": 1}).blocked
+
+
+@pytest.mark.usefixtures("nobody_listens")
+@override_ruleset("api", [PER_USER])
+def test_an_outage_logs_one_line_a_minute(caplog):
+    for _ in range(50):
+        api.check({"user": 1})
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+
+
+@override_ruleset("api", [Rule("per_user", limit=lambda: 1 / 0, period=60)], failure_mode="closed")
+def test_a_callable_that_raises_is_answered_by_the_failure_mode():
+    assert api.check({}).blocked
+    assert api.check({}).error
+
+
+@override_ruleset("api", [Rule("watched", action="log", characteristics=["user"], limit=1, period=60), PER_USER])
+def test_a_log_rule_over_its_limit_leaves_one_line_a_call(caplog):
+    # Report 25.
+    caplog.set_level(logging.INFO)
+    for _ in range(2):
+        api.check({"user": 1})
+    lines = [record.getMessage() for record in caplog.records if "watched" in record.getMessage()]
+    assert len(lines) == 1
+    assert "limiter=api" in lines[0]
+
+
+@override_ruleset("api", [PER_USER])
+def test_switched_off_by_setting_everything_passes_uncounted(settings, keys):
+    # Report 35.
+    for _ in range(2):
+        settings.RATELIMIT_RULES_ENABLED = False
+        assert not api.check({"user": 1}, cost=99).matched
+        settings.RATELIMIT_RULES_ENABLED = True
+        assert api.check({"user": 1}, cost=99).blocked
+    assert reset_counters("api") == 1
+    assert keys() == []
+
+
+@override_ruleset("api", [PER_USER])
+def test_a_receiver_that_raises_never_changes_a_decision():
+    from django_ratelimit_rules import signals
+
+    def broken(**_):
+        raise RuntimeError("receiver")
+
+    signals.checked.connect(broken)
+    try:
+        assert api.check({"user": 1}).action == "allow"
+    finally:
+        signals.checked.disconnect(broken)
+
+
+def test_overrides_nest_and_end_and_hold_on_functions_of_both_colours():
+    with override_ruleset("api", [PER_USER]):
+        with override_ruleset("api", [PER_USER], mode="off"):
+            assert not api.check({"user": 1}).matched
+        assert api.check({"user": 1}).matched
+    with pytest.raises(TypeError, match="not both"):
+        override_ruleset("api", [PER_USER], tiers={"code": []})

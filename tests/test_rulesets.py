@@ -1,0 +1,216 @@
+"""Where rules come from, and how soon a change is in force: here, and in other processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from django_ratelimit_rules import Limiter, rulesets
+from django_ratelimit_rules.engine import FailureMode, Mode
+from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules.rulesets import Tier
+from tests.servers import wait_until
+
+COUNTING = {"limit": 1, "period": 60, "characteristics": ["user"]}
+
+
+@pytest.fixture
+def ruleset() -> Ruleset:
+    made = Ruleset.objects.create(name="edited")
+    Rule.objects.create(ruleset=made, name="per_user", **COUNTING)
+    return made
+
+
+def effective(limiter: str) -> list[tuple[str, str]]:
+    return [(rule.name, str(tier)) for rule, tier in rulesets.effective(limiter).rules]
+
+
+@pytest.mark.django_db
+def test_nothing_is_loaded_before_the_first_check_and_no_sql_after_it(ruleset, django_assert_num_queries):
+    limiter = Limiter("edited")
+    assert limiter.check({"user": 1}).matched
+    with django_assert_num_queries(0):
+        assert limiter.check({"user": 1}).blocked
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ruleset: ruleset.rules.first().delete(),
+        lambda ruleset: ruleset.delete(),
+        lambda ruleset: ruleset.rules.update(enabled=False),
+        lambda ruleset: Ruleset.objects.update(mode="off"),
+        lambda ruleset: Rule.objects.all().delete(),
+        lambda ruleset: Rule.objects.filter(name="per_user").update(expires_at=timezone.now() - timedelta(1)),
+    ],
+)
+def test_a_change_is_in_force_here_as_soon_as_it_is_committed(ruleset, change):
+    limiter = Limiter("edited")
+    assert limiter.check({"user": 1}).matched
+    change(ruleset)
+    assert not limiter.check({"user": 1}).matched
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_is_never_in_force_before_its_commit(ruleset):
+    limiter = Limiter("edited")
+    limiter.check({"user": 1})
+    with transaction.atomic():
+        ruleset.rules.update(limit=5)
+        Rule.objects.create(ruleset=ruleset, name="more", position=2, **COUNTING)
+        assert limiter.check({"user": 1}).blocked
+    assert effective("edited") == [("per_user", "admin"), ("more", "admin")]
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        ruleset.delete()
+        raise ZeroDivisionError
+    assert len(effective("edited")) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bad_row_disables_itself_alone_and_is_reported_once(ruleset, caplog):
+    # Report 26.
+    Rule.objects.create(ruleset=ruleset, name="broken", position=2, **COUNTING)
+    for bad in ({"path": {"regex": "*"}}, {"path": {"regex": "("}}):
+        Rule.objects.filter(name="broken").update(match=bad)
+    limiter = Limiter("edited")
+    assert [limiter.check({"user": 1}).rule for _ in range(3)] == ["per_user"] * 3
+    assert len([r for r in caplog.records if r.levelno == logging.ERROR and "'broken'" in r.getMessage()]) == 2
+
+
+@pytest.mark.django_db
+def test_tiers_hide_each_other_by_name_and_tell_where_a_rule_came_from(ruleset):
+    Limiter("edited", rules=[{"name": "per_user", **COUNTING}, {"name": "from_code", **COUNTING}])
+    assert effective("edited") == [("per_user", "admin"), ("from_code", "code")]
+
+
+@pytest.mark.django_db
+def test_modes_come_from_the_highest_tier_that_states_them(settings):
+    settings.RATELIMIT_RULES_FAILURE_MODE = "closed"
+    tiers = {
+        Tier.FILE: rulesets.tier_rules([]),
+        Tier.ADMIN: rulesets.tier_rules([], mode="dry_run"),
+        Tier.CODE: rulesets.tier_rules([], mode="off", failure_mode="local"),
+    }
+    joined = rulesets.join("edited", tiers, time.time()).ruleset
+    assert (joined.mode, joined.failure_mode) == (Mode.DRY_RUN, FailureMode.LOCAL)
+    assert rulesets.join("edited", {}, time.time()).ruleset.failure_mode is FailureMode.CLOSED
+
+
+@pytest.mark.django_db
+def test_a_rule_ends_when_it_expires_without_a_reload(ruleset):
+    Rule.objects.update(expires_at=timezone.now() + timedelta(seconds=0.3))
+    rulesets.reload()
+    assert effective("edited") == [("per_user", "admin")]
+    wait_until(lambda: effective("edited") == [], 2, "the rule to expire")
+
+
+@pytest.mark.django_db
+def test_a_failed_reload_keeps_the_last_good_rules_and_is_logged(ruleset, monkeypatch, caplog):
+    rulesets.reload()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE django_ratelimit_rules_rule RENAME TO elsewhere")
+        try:
+            assert not rulesets.reload()
+            assert Limiter("edited").check({"user": 1}).matched
+        finally:
+            cursor.execute("ALTER TABLE elsewhere RENAME TO django_ratelimit_rules_rule")
+    assert "last good ones stay in force" in caplog.text
+
+
+def test_without_any_database_code_rules_are_in_force(caplog):
+    # No database mark: every access to it raises.
+    Limiter("no_database", rules=[{"name": "per_user", **COUNTING}])
+    assert effective("no_database") == [("per_user", "code")]
+    assert "could not be loaded" in caplog.text
+
+
+async def test_the_first_load_of_a_process_may_come_from_an_asynchronous_check():
+    limiter = Limiter("async_first", rules=[{"name": "per_user", **COUNTING}])
+    assert (await limiter.acheck({"user": 1})).matched
+
+
+FOLLOWER = textwrap.dedent(
+    """
+    import django
+    django.setup()
+    from django_ratelimit_rules import Limiter, rulesets
+    import sys, time
+    Limiter("edited").check({"user": 0})
+    for _ in sys.stdin:
+        started = time.monotonic()
+        before = rulesets.get("edited")
+        print("watching", flush=True)
+        while rulesets.get("edited").rules == before.rules and time.monotonic() - started < 40:
+            Limiter("edited").check({"user": 0})
+            time.sleep(0.005)
+        print(time.time(), [rule.limit for rule in rulesets.get("edited").rules], flush=True)
+    """
+)
+
+
+@pytest.fixture
+def site(tmp_path, django_db_blocker) -> Iterator[dict[str, str]]:
+    """A database file of its own, with a ruleset in it, and the environment of processes that use it."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "RATELIMIT_TEST_DB": str(tmp_path / "site.sqlite3"),
+        "RATELIMIT_TEST_REDIS_URL": django_settings.REDIS_URL,
+    }
+    subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], env=environment, check=True)
+    return environment
+
+
+def run_here(site: dict[str, str], program: str) -> None:
+    """Run some lines in a process of its own, as an admin's request would be."""
+    program = "import django; django.setup()\nfrom django_ratelimit_rules.models import Rule, Ruleset\n" + program
+    subprocess.run([sys.executable, "-c", program], env=site, check=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [
+        ("rule = Rule.objects.get(); rule.limit = 7; rule.save()", 1.3),
+        ("Rule.objects.update(limit=7)", 1.3),
+        (
+            "from django.db import connection as c\nc.cursor().execute('UPDATE django_ratelimit_rules_rule SET \"limit\" = 7')",
+            30,
+        ),
+    ],
+    ids=["save", "queryset update", "raw sql"],
+)
+def test_another_process_follows_a_change_in_time(site, change, seconds):
+    # Report 33.
+    run_here(site, "Rule.objects.create(ruleset=Ruleset.objects.create(name='edited'), name='r', limit=100, period=60)")
+    follower = subprocess.Popen(
+        [sys.executable, "-c", FOLLOWER], env=site, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        follower.stdin.write("go\n")
+        follower.stdin.flush()
+        assert follower.stdout.readline() == "watching\n"
+        run_here(
+            site,
+            change
+            + "\nimport time, pathlib; pathlib.Path('%s').write_text(str(time.time()))"
+            % (site["RATELIMIT_TEST_DB"] + ".t"),
+        )
+        with open(site["RATELIMIT_TEST_DB"] + ".t") as file:
+            changed = float(file.read())
+        seen, limits = follower.stdout.readline().split(" ", 1)
+        assert limits == "[7]\n"
+        assert float(seen) - changed < seconds
+    finally:
+        follower.kill()
+        follower.communicate()
