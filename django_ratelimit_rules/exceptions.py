@@ -37,4 +37,5 @@ class CountersUnavailable(RateLimitRulesError):
 
 
 class CallableFailed(RateLimitRulesError):
-    """Say that a rule's callable limit or period raised, or returned what a static value could not be."""
+    """Say that a project's callable failed: a limit or period that raised or returned what a static value could not be,
+    or a property provider that raised."""

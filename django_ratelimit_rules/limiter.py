@@ -91,13 +91,25 @@ class Limiter:
             result = self._failed(ruleset, error, value_of, cost, context, verb)
         return self._announce(ruleset, result, cost, perf_counter() - started, verb)
 
-    async def _acheck(self, value_of: ValueOf, cost: Number, context: object, verb: Verb = Verb.CHECK) -> Result:
+    async def _acheck(
+        self,
+        value_of: ValueOf,
+        cost: Number,
+        context: object,
+        verb: Verb = Verb.CHECK,
+        request: identifiers.RequestIdentifier | None = None,
+    ) -> Result:
         started = perf_counter()
         ruleset = await self._aruleset()
         if ruleset.mode is Mode.OFF:
             return Result(self.name, mode=Mode.OFF)
         try:
-            planned = engine.plan(ruleset, value_of, context)
+            # A request's user, say, has to be awaited: planning starts again once it is there.
+            planned = (
+                await request.run(lambda: engine.plan(ruleset, value_of, context))
+                if request
+                else engine.plan(ruleset, value_of, context)
+            )
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
@@ -177,6 +189,7 @@ class Limiter:
         ``identifier`` holds facts that the request cannot tell and wins over those it can; ``kwargs`` are the view's
         keyword arguments. The result also stands in ``request.rate_limits`` under the limiter's name.
         """
+        request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
             value_of = _values_of_request(identifiers.build(request, kwargs), identifier)
@@ -193,13 +206,13 @@ class Limiter:
         kwargs: Mapping[str, Any] | None = None,
     ) -> Result:
         """As :meth:`check_request`, on the running event loop."""
+        request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
             built = identifiers.build(request, kwargs)
             value_of = _values_of_request(built, identifier)
-            ruleset = await self._aruleset()
-            await built.prepare(ruleset.properties)
-            results[self.name] = await self._acheck(value_of, _cost(cost), request if context is None else context)
+            given = request if context is None else context
+            results[self.name] = await self._acheck(value_of, _cost(cost), given, request=built)
         return results[self.name]
 
     def _ruleset(self) -> Ruleset:

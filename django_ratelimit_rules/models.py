@@ -1,8 +1,8 @@
 """The admin tier: rulesets and their rules as rows.
 
-What a rule may say is decided by :class:`engine.Rule` alone; ``clean()`` makes one and puts what it refuses on the field
-concerned. The CHECK constraints keep out what no engine could read, even when it is written behind Django's back. Knows
-nothing of requests, and of tiers only that it is one.
+What a rule may say is decided by :class:`engine.Rule` alone; ``clean()`` makes one and puts what it refuses on the
+field concerned. The CHECK constraints keep out what no engine could read, even when it is written behind Django's back.
+Knows nothing of requests, and of the other tiers nothing either.
 """
 
 from __future__ import annotations

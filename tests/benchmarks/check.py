@@ -1,4 +1,6 @@
-"""Time checks against a bare EVALSHA of a minimal script, side by side in one run: ``python -m tests.benchmarks.check``.
+"""Time checks against a bare EVALSHA of a minimal script, side by side in one run.
+
+Run by hand: ``python -m tests.benchmarks.check``.
 
 Rounds are interleaved and medians compared, because machines are noisy: read the ratios, not the microseconds.
 """
@@ -9,6 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 ROUNDS = int(os.environ.get("ROUNDS", "30"))
@@ -56,11 +59,11 @@ def run() -> None:
         rulesets.override(f"bench_{size}", {Tier.CODE: rulesets.tier_rules(rules)})
         keys = [f"bench:{name}" for name in names]
         arguments = [10**9, 3_600_000] * size
-        subjects[f"bare {size}"] = lambda keys=keys, a=arguments: client.evalsha(sha, len(keys), *keys, *a)
-        subjects[f"check {size}"] = lambda check=Limiter(f"bench_{size}").check: check({"user": 42})
+        subjects[f"bare {size}"] = partial(client.evalsha, sha, size, *keys, *arguments)
+        subjects[f"check {size}"] = partial(Limiter(f"bench_{size}").check, {"user": 42})
     blocked = [Rule("full", action="limit", characteristics=["user"], limit=1, period=3600)]
     rulesets.override("bench_blocked", {Tier.CODE: rulesets.tier_rules(blocked)})
-    subjects["blocked 1"] = lambda check=Limiter("bench_blocked").check: check({"user": 42})
+    subjects["blocked 1"] = partial(Limiter("bench_blocked").check, {"user": 42})
 
     times = interleaved(subjects)
     print(f"{ROUNDS} interleaved rounds of {CALLS} calls, median microseconds a call")

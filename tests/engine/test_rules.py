@@ -63,7 +63,7 @@ def refused(**fields) -> InvalidRule:
         ("response", []),
         ("enabled", "yes"),
         ("expires_at", "tomorrow"),
-        ("expires_at", datetime(2027, 1, 1)),  # noqa: DTZ001 -- naive on purpose
+        ("expires_at", datetime(2027, 1, 1)),  # naive on purpose
         ("description", 5),
     ],
 )

@@ -1,0 +1,175 @@
+"""The built-in properties: what each says about a request, read without touching the session.
+
+A request goes in, a canonical text comes out, or None when the property is missing. What a client sends never raises.
+"""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest
+from django.http.request import split_domain_port
+
+from .bodies import UNREADABLE, read_form, read_json
+from .clientip import client_ip
+from .conf import settings
+from .engine.plans import ANONYMOUS
+from .engine.values import canonical
+
+Kwargs = Mapping[str, Any] | None
+
+# Where the request keeps its parsed body, for all properties and limiters.
+_BODY = "_rate_limit_body"
+
+
+def read(name: str, request: HttpRequest, kwargs: Kwargs) -> str | None:
+    """Return the text of a built-in property; None for any other name, and for a container."""
+    if name in _READERS:
+        return canonical(_READERS[name](request), name)
+    family, _, rest = name.partition(".")
+    if family == "kwarg":
+        return _scalar(_kwargs(request, kwargs).get(rest), name)
+    return _scalar(_FAMILIES[family](request, rest), name) if family in _FAMILIES and rest else None
+
+
+def user_key(user: Any) -> object:
+    """Return what stands for a user: the primary key. Without authentication everybody is a stranger."""
+    return getattr(user, "pk", user) if is_authenticated(user) else ANONYMOUS
+
+
+def is_authenticated(user: Any) -> bool:
+    """Whether a user, or the lack of one, is signed in."""
+    return bool(getattr(user, "is_authenticated", False))
+
+
+def is_staff(user: Any) -> bool:
+    """Whether a user is signed in and may enter the admin."""
+    return is_authenticated(user) and bool(getattr(user, "is_staff", False))
+
+
+def _scalar(value: object, name: str) -> str | None:
+    try:
+        return canonical(value, name)
+    except TypeError:
+        return None
+
+
+def _method(request: HttpRequest) -> str | None:
+    method = (request.method or "").upper()
+    return "GET" if method == "HEAD" else method or None
+
+
+def _host(request: HttpRequest) -> str | None:
+    try:
+        host = request.get_host()
+    except (SuspiciousOperation, KeyError):
+        return None
+    # Without the port, which a client may choose freely where ALLOWED_HOSTS lets the name through.
+    return split_domain_port(host)[0] or None
+
+
+def _route(request: HttpRequest) -> str | None:
+    match = request.resolver_match
+    if match is None:
+        return None
+    return match.view_name if match.url_name else match.route
+
+
+def _view(request: HttpRequest) -> str | None:
+    return None if request.resolver_match is None else dotted_path(request.resolver_match.func)
+
+
+def dotted_path(view: Any) -> str:
+    """Return where a view is defined, whatever decorators, partials and ``as_view()`` are around it."""
+    while not (hasattr(view, "view_class") or inspect.ismethod(view)):
+        inner = view.func if isinstance(view, functools.partial) else getattr(view, "__wrapped__", None)
+        if inner is None:
+            break
+        view = inner
+    if inspect.ismethod(view):
+        # Such as a ModelAdmin's: its class says which one, the function's module does not.
+        return f"{dotted_path(type(view.__self__))}.{view.__name__}"
+    view = getattr(view, "view_class", view)
+    named = view if hasattr(view, "__name__") else type(view)
+    return f"{named.__module__}.{named.__name__}"
+
+
+def _bypass(request: HttpRequest) -> bool:
+    header, secret = settings.BYPASS_HEADER, canonical(settings.BYPASS_VALUE, "bypass")
+    if not header or not secret:
+        return False
+    given = canonical(_header(request, header), "bypass") or ""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+
+
+def _preflight(request: HttpRequest) -> bool:
+    asks = "HTTP_ORIGIN" in request.META and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META
+    return asks and request.method == "OPTIONS"
+
+
+def _header(request: HttpRequest, name: str) -> object:
+    key = name.upper().replace("-", "_")
+    if key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        # WSGI servers write these two even when the client did not, as an empty text.
+        return request.META.get(key) or None
+    return request.META.get(f"HTTP_{key}")
+
+
+def _query(request: HttpRequest, name: str) -> object:
+    try:
+        return request.GET.get(name)
+    except UNREADABLE:
+        return None
+
+
+def _cookie(request: HttpRequest, name: str) -> object:
+    return request.COOKIES.get(name)
+
+
+def _post(request: HttpRequest, name: str) -> object:
+    form: Any = _body(request, read_form)
+    return None if form is None else form.get(name)
+
+
+def _json(request: HttpRequest, name: str) -> object:
+    value = _body(request, read_json)
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _body(request: HttpRequest, reader: Callable[[HttpRequest], object]) -> object:
+    bodies: dict[object, object] = request.__dict__.setdefault(_BODY, {})
+    if reader not in bodies:
+        bodies[reader] = reader(request)
+    return bodies[reader]
+
+
+def _kwargs(request: HttpRequest, kwargs: Kwargs) -> Mapping[str, Any]:
+    if kwargs is not None:
+        return kwargs
+    return {} if request.resolver_match is None else request.resolver_match.kwargs
+
+
+_READERS: dict[str, Callable[[HttpRequest], object]] = {
+    "ip": client_ip,
+    "method": _method,
+    "path": lambda request: request.path_info or None,
+    "route": _route,
+    "view": _view,
+    "host": _host,
+    "bypass": _bypass,
+    "preflight": _preflight,
+}
+_FAMILIES: dict[str, Callable[[HttpRequest, str], object]] = {
+    "header": _header,
+    "query": _query,
+    "cookie": _cookie,
+    "post": _post,
+    "json": _json,
+}

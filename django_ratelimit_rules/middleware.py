@@ -1,0 +1,87 @@
+"""The checkpoint in front of all views: the limiters that ``RATELIMIT_RULES_MIDDLEWARE_LIMITERS`` names.
+
+A request goes in once its URL is resolved, so that rules may use its route, view and arguments; a refusal comes out,
+or nothing. On the way back every answer gets the headers of all limiters that the request met, the decorators' too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from .conf import settings
+from .limiter import Limiter
+from .responses import ablocked_response, add_headers, blocked_response
+
+GetResponse = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+
+class RateLimitMiddleware:
+    """Check each request against the configured limiters, in their order; the first that blocks answers."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        self.process_view: Callable[..., Any] = _acheck_view if self.is_async else _check_view
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        """Answer a request, or return the coroutine that does."""
+        if self.is_async:
+            return self._acall(request)
+        response = cast(HttpResponseBase, self.get_response(request))
+        if _not_found(request, response):
+            response = _check(request) or response
+        add_headers(request, response)
+        return response
+
+    async def _acall(self, request: HttpRequest) -> HttpResponseBase:
+        response = await cast(Awaitable[HttpResponseBase], self.get_response(request))
+        if _not_found(request, response):
+            response = await _acheck(request) or response
+        add_headers(request, response)
+        return response
+
+
+def _check_view(request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> HttpResponseBase | None:
+    return _check(request, kwargs)
+
+
+async def _acheck_view(
+    request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]
+) -> HttpResponseBase | None:
+    return await _acheck(request, kwargs)
+
+
+def _check(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> HttpResponseBase | None:
+    """Return a refusal, or None when all limiters let the request pass."""
+    for limiter in _limiters():
+        result = limiter.check_request(request, kwargs=kwargs)
+        if result.blocked:
+            return blocked_response(request, result)
+    return None
+
+
+async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> HttpResponseBase | None:
+    for limiter in _limiters():
+        result = await limiter.acheck_request(request, kwargs=kwargs)
+        if result.blocked:
+            return await ablocked_response(request, result)
+    return None
+
+
+def _limiters() -> list[Limiter]:
+    return [Limiter(name) for name in settings.MIDDLEWARE_LIMITERS] if settings.ENABLED else []
+
+
+def _not_found(request: HttpRequest, response: HttpResponseBase) -> bool:
+    """Whether no URL pattern fitted, so that no view was there to be checked for. Who probes for paths is counted."""
+    return request.resolver_match is None and response.status_code == 404

@@ -1,0 +1,136 @@
+"""Answers: the blocked one, and the headers on every one.
+
+A request and its results go in; a response comes out, or gets its headers. Nothing is counted or decided here, and no
+number is ever localised.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template import TemplateDoesNotExist, loader
+from django.utils.module_loading import import_string
+
+from .conf import settings
+from .engine import Result
+from .headers import Results, policies_of, rate_limit_headers, seconds
+
+PROBLEMS = "https://iana.org/assignments/http-problem-types#"
+PROBLEM_JSON, JSON, HTML, TEXT = "application/problem+json", "application/json", "text/html", "text/plain"
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+
+
+class BlockedView(Protocol):
+    """What ``RATELIMIT_RULES_BLOCKED_VIEW`` names; it may be async."""
+
+    def __call__(self, request: HttpRequest, result: Result) -> Any:
+        """Return the answer."""
+
+
+def blocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
+    """Return the answer to a refused request: the project's own view, else problem+json, HTML or text by ``Accept``."""
+    view = _blocked_view()
+    if view is None:
+        return _finish(_plain_answer(request, result), result)
+    return _finish(async_to_sync(view)(request, result) if iscoroutinefunction(view) else view(request, result), result)
+
+
+async def ablocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
+    """As :func:`blocked_response`; a project's own synchronous view, or template, runs in a thread."""
+    view = _blocked_view()
+    if view is not None and iscoroutinefunction(view):
+        return _finish(await view(request, result), result)
+    if view is None and preferred_type(request) != HTML:
+        return blocked_response(request, result)
+    return await sync_to_async(blocked_response)(request, result)
+
+
+def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Write the headers of all limiters that this request has met so far; again does no harm, the last time counts."""
+    results: Results = getattr(request, "rate_limits", {})
+    if results and isinstance(response, HttpResponseBase):
+        for name, value in rate_limit_headers(results).items():
+            response[name] = value
+
+
+def status_of(result: Result) -> int:
+    """Return 503 for a limiter that failed closed, 429 for a limit reached."""
+    return 503 if result.error and not result.evaluations else 429
+
+
+def preferred_type(request: HttpRequest) -> str:
+    """Return the kind of answer a client asks for by name; ``*/*`` and none at all get text."""
+    preferred = request.get_preferred_type([PROBLEM_JSON, JSON, HTML, TEXT])
+    accepted = request.accepted_type(preferred) if preferred else None
+    if preferred is None or accepted is None or accepted.main_type == "*":
+        return TEXT
+    return PROBLEM_JSON if preferred == JSON else preferred
+
+
+def _blocked_view() -> BlockedView | None:
+    path = settings.BLOCKED_VIEW
+    view: BlockedView | None = import_string(path) if path else None
+    return view
+
+
+def _finish(response: HttpResponseBase, result: Result) -> HttpResponseBase:
+    """Add what every refusal says, unless the project's own view has said it."""
+    response.headers.setdefault("Cache-Control", "no-store")
+    if result.retry_after is not None:
+        response.headers.setdefault("Retry-After", f"{_wait(result.retry_after)}")
+    return response
+
+
+def _wait(retry_after: float) -> int:
+    return max(1, seconds(retry_after))
+
+
+def _plain_answer(request: HttpRequest, result: Result) -> HttpResponse:
+    status, kind = status_of(result), preferred_type(request)
+    if kind == PROBLEM_JSON:
+        return HttpResponse(json.dumps(_problem(request, result)), status=status, content_type=PROBLEM_JSON)
+    words = _words(result)
+    if kind == HTML:
+        try:
+            template = loader.select_template([f"{status}.html", "django_ratelimit_rules/429.html"])
+        except TemplateDoesNotExist:
+            kind = TEXT
+        else:
+            return HttpResponse(template.render({**words, "result": result}, request), status=status)
+    text = " ".join(filter(None, (words["explanation"], words["advice"])))
+    return HttpResponse(text + "\n", status=status, content_type="text/plain; charset=utf-8")
+
+
+def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
+    """Return the problem type that draft-ietf-httpapi-ratelimit-headers registers, with the policies' header names."""
+    status = status_of(result)
+    results: Results = getattr(request, "rate_limits", {})
+    policies = policies_of({**results, result.limiter: result}).get(result.limiter, [])
+    violated = [policy.name for policy in policies if policy.evaluation.result == "block"]
+    return {
+        "type": PROBLEMS + ("temporary-reduced-capacity" if status == 503 else "quota-exceeded"),
+        "title": _words(result)["title"],
+        "status": status,
+        "violated-policies": violated or ([result.rule] if result.rule else []),
+    }
+
+
+def _words(result: Result) -> dict[str, str]:
+    """Return what a person reads: title, explanation and advice."""
+    if status_of(result) == 503:
+        title, explanation = "Service unavailable", "This service cannot take requests at the moment."
+    else:
+        title, explanation = "Too many requests", "You have sent too many requests."
+    advice = "" if result.retry_after is None else f"Please try again in {spell_wait(_wait(result.retry_after))}."
+    return {"title": title, "explanation": explanation, "advice": advice}
+
+
+def spell_wait(wait: int) -> str:
+    """Return a number of seconds as a person says it, rounded up: ``"1 second"``, ``"90 seconds"``, ``"3 hours"``."""
+    size, unit = next((size, unit) for size, unit in _UNITS if wait >= 2 * size or size == 1)
+    number = -(-wait // size)
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
