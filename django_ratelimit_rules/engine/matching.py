@@ -28,12 +28,68 @@ MAX_PATTERN = 500
 MAX_DEPTH = 16
 _ALIASES = {"oneOf": "in", "re": "regex"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _COMPARISONS: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
     "lt": operator.lt,
     "lte": operator.le,
 }
+
+
+class Members(frozenset[str | None]):
+    """The condition that a text is one of these; a ruleset finds such rules by a look-up."""
+
+    __slots__ = ()
+    __call__ = frozenset.__contains__
+
+
+class Search:
+    """The condition that an RE2 search finds ``pattern``; a ruleset searches for many such at once."""
+
+    __slots__ = ("_search", "pattern")
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self._search = compile_pattern(pattern)
+
+    def __call__(self, text: str | None) -> bool:
+        return text is not None and self._search(encoded(text)) is not None
+
+
+class Ends:
+    """The condition that a text starts or ends with one of some texts; ``pattern`` says the same to RE2."""
+
+    __slots__ = ("_fits", "_texts", "pattern")
+
+    def __init__(self, texts: tuple[str, ...], at_start: bool) -> None:
+        self._texts = texts
+        self._fits = str.startswith if at_start else str.endswith
+        choice = "(?:" + "|".join(re2.escape(text.encode("utf-8", "replace").decode()) for text in texts) + ")"
+        surrogates = any(not text.isascii() and _SURROGATE.search(text) for text in texts)
+        # RE2 reads UTF-8, in which a lone surrogate cannot be written.
+        self.pattern = None if surrogates or not texts else r"\A" + choice if at_start else choice + r"\z"
+
+    def __call__(self, text: str | None) -> bool:
+        return text is not None and self._fits(text, self._texts)
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as the bytes RE2 reads; a lone surrogate (of a header that was no UTF-8) fits no character there."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def compile_pattern(pattern: str) -> Callable[[bytes], object]:
+    """Return RE2's search for a pattern. Raises ValueError when it does not compile."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        search: Callable[[bytes], object] = re2.compile(pattern, options).search
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"the pattern {pattern!r} does not compile as RE2: {reason}") from error
+    return search
 
 
 class Matcher:
@@ -142,38 +198,21 @@ def _texts(operand: object, what: str) -> tuple[str, ...]:
 def _equal(operand: object) -> Condition:
     if isinstance(operand, (Mapping, list, tuple)):
         raise TypeError(f"eq takes a single value, not {type(operand).__name__}")
-    wanted = _scalar(operand)
-    return lambda text: text == wanted
+    return Members([_scalar(operand)])
 
 
 def _one_of(operand: object) -> Condition:
     if not isinstance(operand, (list, tuple)):
         raise TypeError(f"in takes a list, not {type(operand).__name__}")
-    members = frozenset(_scalar(member) for member in operand)
-    return members.__contains__
+    return Members(_scalar(member) for member in operand)
 
 
 def _prefix(operand: object) -> Condition:
-    prefixes = _texts(operand, "prefix")
-    return lambda text: text is not None and text.startswith(prefixes)
+    return Ends(_texts(operand, "prefix"), at_start=True)
 
 
 def _suffix(operand: object) -> Condition:
-    suffixes = _texts(operand, "suffix")
-    return lambda text: text is not None and text.endswith(suffixes)
-
-
-def _search(pattern: str) -> Condition:
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else error
-        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise ValueError(f"the pattern {pattern!r} does not compile as RE2: {reason}") from error
-    # Bytes, because RE2 reads UTF-8 and a lone surrogate (a header that was no UTF-8) has none.
-    return lambda text: text is not None and bool(compiled.search(text.encode("utf-8", "surrogatepass")))
+    return Ends(_texts(operand, "suffix"), at_start=False)
 
 
 def _regex(operand: object) -> Condition:
@@ -182,7 +221,7 @@ def _regex(operand: object) -> Condition:
     if len(operand) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(operand)} characters; at most {MAX_PATTERN} are allowed")
     _refuse_surrogates(operand)
-    return _search(operand)
+    return Search(operand)
 
 
 def _glob(operand: object) -> Condition:
@@ -193,7 +232,7 @@ def _glob(operand: object) -> Condition:
     _refuse_surrogates(operand)
     wildcards = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     pieces = [wildcards.get(piece) or re2.escape(piece) for piece in re.findall(r"\*\*|\*|\?|[^*?]+", operand)]
-    return _search(r"(?s)\A(?:" + "".join(pieces) + r")\z")
+    return Search(r"(?s)\A(?:" + "".join(pieces) + r")\z")
 
 
 def _refuse_surrogates(pattern: str) -> None:

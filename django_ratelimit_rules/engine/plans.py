@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
 
 from ..exceptions import CallableFailed
+from .candidates import Candidates
 from .matching import ValueOf, parse_address
 from .properties import base_of, is_client_written
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, check_limit
@@ -147,9 +148,11 @@ class Ruleset:
     failure_mode: FailureMode = FailureMode.OPEN
     keys: KeyWriter = KeyWriter()
     steps: tuple[Step, ...] = field(init=False, repr=False, compare=False)
+    candidates: Candidates = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(Step(self.limiter, self.mode, rule) for rule in self.rules))
+        object.__setattr__(self, "candidates", Candidates([rule.matcher for rule in self.rules]))
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -166,7 +169,8 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
     passed_over: tuple[Rule, ...] = ()
     skip = None
     parts: dict[tuple[str, ...], str] = {}
-    for step in ruleset.steps:
+    for position in ruleset.candidates.of(value_of):
+        step = ruleset.steps[position]
         if not step.always and not step.rule.matcher.holds(value_of):
             continue
         if step.rule.action is Action.SKIP:

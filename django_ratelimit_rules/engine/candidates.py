@@ -1,0 +1,113 @@
+"""Which rules of a long ruleset may match, found by look-ups instead of by trying each.
+
+Matchers go in once per snapshot; for an identifier the positions of the rules worth trying come out, in order and
+lazily: no property is asked for before the first rule that it decides is reached. Rules are found by an equality
+condition or else by a pattern, those of one property in one RE2 set; what is found is still tried as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import re2
+
+from .matching import Ends, Matcher, Members, Search, ValueOf, encoded
+
+# In shorter rulesets trying each rule is quicker than looking up.
+FEWEST = 12
+# RE2 gives up without a word when its memory is used up; each pattern gets what it would have alone.
+MEMORY_PER_PATTERN = 8 << 20
+PATTERNS_PER_SET = 256
+
+
+class Candidates:
+    """The rules of a ruleset, by position, as an index."""
+
+    __slots__ = ("_lookups", "_tried")
+
+    def __init__(self, matchers: Sequence[Matcher]) -> None:
+        self._tried: list[int] = []
+        lookups: dict[str, Lookup] = {}
+        for position, matcher in enumerate(matchers):
+            found = _deciding(matcher) if len(matchers) >= FEWEST else None
+            if found is None:
+                self._tried.append(position)
+            else:
+                name, condition = found
+                lookups.setdefault(name, Lookup(name, position)).add(position, condition)
+        for lookup in lookups.values():
+            lookup.compile()
+        self._lookups = list(lookups.values())
+
+    def of(self, value_of: ValueOf) -> Iterator[int]:
+        """Yield the positions of the rules that may match, in order."""
+        waiting: Sequence[int] = self._tried
+        at = 0
+        for lookup in self._lookups:
+            # Rules before the first that this property decides may end the chain: they come before it is asked for.
+            while at < len(waiting) and waiting[at] < lookup.first:
+                yield waiting[at]
+                at += 1
+            found = lookup.find(value_of(lookup.name))
+            if found:
+                waiting = sorted([*waiting[at:], *found])
+                at = 0
+        yield from waiting[at:]
+
+
+class Lookup:
+    """The rules that one property decides."""
+
+    __slots__ = ("_by_text", "_patterns", "_sets", "first", "name")
+
+    def __init__(self, name: str, first: int) -> None:
+        self.name = name
+        self.first = first
+        self._by_text: dict[str, list[int]] = {}
+        self._patterns: list[tuple[str, int]] = []
+        self._sets: list[tuple[re2.Set, list[int]]] = []
+
+    def add(self, position: int, condition: Members | str) -> None:
+        """Note a rule under its texts or its pattern."""
+        if isinstance(condition, str):
+            self._patterns.append((condition, position))
+            return
+        for text in condition:
+            if text is not None:
+                self._by_text.setdefault(text, []).append(position)
+
+    def compile(self) -> None:
+        """Make the sets of all patterns noted."""
+        for start in range(0, len(self._patterns), PATTERNS_PER_SET):
+            chunk = self._patterns[start : start + PATTERNS_PER_SET]
+            options = re2.Options()
+            options.log_errors = False
+            options.max_mem = MEMORY_PER_PATTERN * (len(chunk) + 1)
+            patterns = re2.Set.SearchSet(options)
+            for pattern, _ in chunk:
+                patterns.Add(pattern)
+            patterns.Compile()
+            self._sets.append((patterns, [position for _, position in chunk]))
+
+    def find(self, text: str | None) -> list[int]:
+        """Return the positions of the rules that a text may meet, in no order."""
+        if text is None:
+            return []
+        found = self._by_text.get(text, [])
+        if self._sets:
+            raw = encoded(text)
+            found = [*found, *(at[index] for patterns, at in self._sets for index in patterns.Match(raw) or ())]
+        return found
+
+
+def _deciding(matcher: Matcher) -> tuple[str, Members | str] | None:
+    """Return the condition to find a rule by, None when it has to be tried: one that a missing value may meet, say."""
+    if len(matcher.alternatives) != 1:
+        return None
+    patterns: Iterable[tuple[str, str]] = ()
+    for name, condition in matcher.alternatives[0]:
+        if isinstance(condition, Members) and None not in condition:
+            return name, condition
+        if isinstance(condition, (Ends, Search)) and condition.pattern is not None:
+            patterns = [*patterns, (name, condition.pattern)]
+    return next(iter(patterns), None)
