@@ -19,6 +19,7 @@ DEFAULTS: Mapping[str, Any] = {
     "ENABLED": True,
     "CACHE_ALIAS": "default",
     "KEY_PREFIX": "rl",
+    "FILE": None,
     "MIDDLEWARE_LIMITERS": (),
     "TRUSTED_PROXIES": (),
     "PROXY_HOPS": None,
@@ -39,6 +40,7 @@ class Settings:
     ENABLED: bool
     CACHE_ALIAS: str
     KEY_PREFIX: str
+    FILE: str | None
     MIDDLEWARE_LIMITERS: Sequence[str]
     TRUSTED_PROXIES: Sequence[str]
     PROXY_HOPS: int | None

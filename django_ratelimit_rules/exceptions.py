@@ -21,6 +21,10 @@ class InvalidRule(RateLimitRulesError, ValueError):
         super().__init__(f"rule {rule!r}: {field}: {reason}" if rule else f"{field}: {reason}")
 
 
+class InvalidRulesFile(RateLimitRulesError, ValueError):
+    """Refuse a rules file as a whole: the message has its path, the line and the reason."""
+
+
 class UnknownProperty(RateLimitRulesError, LookupError):
     """Name a property that no provider of this project can compute from a request."""
 

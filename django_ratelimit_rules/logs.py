@@ -8,19 +8,20 @@ from __future__ import annotations
 import logging
 
 from . import signals, sometimes
-from .engine import FailureMode, Result
+from .engine import Evaluation, FailureMode, Result
 
 logger = logging.getLogger("django_ratelimit_rules")
 
 
 def log_check(limiter: str, result: Result, **_: object) -> None:
-    """Receiver of ``signals.checked``: one line for each rule that was exceeded."""
+    """Receiver of ``signals.checked``: one line for each log rule exceeded, and for some blocks."""
     if not result.exceeded:
         return
     for evaluation in result.evaluations:
-        if evaluation.exceeded:
+        blocked = evaluation.result == "block"
+        if evaluation.exceeded and (not blocked or _sampled(limiter, evaluation)):
             logger.log(
-                logging.WARNING if evaluation.result == "block" else logging.INFO,
+                logging.WARNING if blocked else logging.INFO,
                 "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss",
                 limiter,
                 evaluation.rule,
@@ -31,6 +32,15 @@ def log_check(limiter: str, result: Result, **_: object) -> None:
                 evaluation.limit,
                 evaluation.period,
             )
+
+
+def _sampled(limiter: str, evaluation: Evaluation) -> bool:
+    """Choose the 1st, 2nd, 4th, 8th … refused call of a counter: a flood must not become a flood of lines."""
+    refused = int(evaluation.count - evaluation.used)
+    if evaluation.banned or refused <= 1:
+        # A ban stands still, and some algorithms keep no tally of refused calls: count them here.
+        refused = sometimes.nth(f"blocked.{limiter}.{evaluation.rule}")
+    return refused & (refused - 1) == 0
 
 
 def log_failure(limiter: str, error: Exception, failure_mode: FailureMode, **_: object) -> None:

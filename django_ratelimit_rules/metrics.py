@@ -15,7 +15,7 @@ from prometheus_client.values import ValueClass
 
 from . import signals
 from .engine import Action, Mode, Outcome, Result
-from .rulesets import Snapshot
+from .tiers import Snapshot
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 

@@ -24,8 +24,18 @@ from .exceptions import InvalidRule, UnknownProperty
 
 ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
 ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
-MODES = [("enforce", "enforce"), ("dry_run", "dry run: block nobody"), ("off", "off: count nothing")]
-FAILURE_MODES = [("open", "open: let through"), ("closed", "closed: refuse"), ("local", "local: count per process")]
+MODES = [
+    ("", "not stated (enforce)"),
+    ("enforce", "enforce"),
+    ("dry_run", "dry run: block nobody"),
+    ("off", "off: count nothing"),
+]
+FAILURE_MODES = [
+    ("", "not stated (as the project's settings say)"),
+    ("open", "open: let through"),
+    ("closed", "closed: refuse"),
+    ("local", "local: count in each process"),
+]
 
 # What a rule with `response` may ask about an answer.
 ANSWER_PROPERTIES = ("status", "login")
@@ -93,7 +103,7 @@ class Ruleset(models.Model):
         max_length=16,
         choices=FAILURE_MODES,
         blank=True,
-        help_text="What happens to requests while Redis cannot be reached.",
+        help_text="What answers requests while Redis cannot be reached.",
     )
     updated_at = models.DateTimeField("last changed", auto_now=True)
 
@@ -103,11 +113,11 @@ class Ruleset(models.Model):
         ordering = ("name",)
         constraints = [
             models.CheckConstraint(
-                name="ratelimit_ruleset_mode", condition=models.Q(mode__in=["", *(mode for mode, _ in MODES)])
+                name="ratelimit_ruleset_mode", condition=models.Q(mode__in=[mode for mode, _ in MODES])
             ),
             models.CheckConstraint(
                 name="ratelimit_ruleset_failure",
-                condition=models.Q(failure_mode__in=["", *(mode for mode, _ in FAILURE_MODES)]),
+                condition=models.Q(failure_mode__in=[mode for mode, _ in FAILURE_MODES]),
             ),
         ]
 

@@ -1,7 +1,8 @@
 """Keeps the snapshot of rules fresh in every process, from a daemon thread: a check never asks the database.
 
 A change saved through Django is announced in Redis when it commits; the thread looks there twice per
-``RATELIMIT_RULES_REFRESH_SECONDS``. A change made behind Django's back is found by a plain reload every 15 seconds.
+``RATELIMIT_RULES_REFRESH_SECONDS``, and at the rules file. A change made behind Django's back is found by a plain reload
+every 15 seconds.
 The thread starts with the first check (never at import) and again after a fork.
 """
 
@@ -65,6 +66,8 @@ class Refresher:
             time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
 
     def _look(self) -> None:
+        if rulesets.file_changed():
+            rulesets.reload_file()
         now = time.monotonic()
         try:
             revision: str | None = current().revision()

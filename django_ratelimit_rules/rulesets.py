@@ -1,4 +1,4 @@
-"""Where rules come from: file, admin and code tiers joined into one snapshot per process, swapped whole.
+"""Where rules come from: the rules file, the admin's rows and code, held in one snapshot per process, swapped whole.
 
 A limiter's name goes in, its :class:`engine.Ruleset` comes out of memory; nothing here counts or looks at requests.
 Loading happens at the first check. From then on :mod:`refresher` keeps the snapshot fresh from a thread of its own, so
@@ -8,12 +8,8 @@ that a check never asks the database. A reload that fails keeps the last good ru
 from __future__ import annotations
 
 import logging
-import math
 import threading
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -23,105 +19,18 @@ from django.db import router, transaction
 
 from . import signals, sometimes
 from .conf import settings
-from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_unique_names
-from .exceptions import InvalidRule
+from .engine import Rule, Ruleset
+from .exceptions import InvalidRule, InvalidRulesFile
+from .rulesfile import Stamp, read, stamp_of
+from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rules
 
 logger = logging.getLogger(__name__)
 
 
-class Tier(StrEnum):
-    """The three places rules come from, from the highest to the lowest."""
-
-    FILE = "file"
-    ADMIN = "admin"
-    CODE = "code"
-
-
-@dataclass(frozen=True, slots=True)
-class TierRules:
-    """What one tier says of one limiter. A mode of None is not stated."""
-
-    rules: tuple[Rule, ...] = ()
-    mode: Mode | None = None
-    failure_mode: FailureMode | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveRuleset:
-    """The ruleset in force, each rule with the tier it came from."""
-
-    ruleset: Ruleset
-    tiers: tuple[Tier, ...]
-
-    @property
-    def rules(self) -> tuple[tuple[Rule, Tier], ...]:
-        """The rules in order of evaluation, each with its tier."""
-        return tuple(zip(self.ruleset.rules, self.tiers, strict=True))
-
-
-Tiers = Mapping[Tier, TierRules]
-
-
-def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
-    """Join tiers: file before admin before code; a name in a higher tier hides it below, a disabled one as well.
-
-    Expired rules are as if absent. ``now`` is a POSIX timestamp.
-    """
-    rules: list[Rule] = []
-    sources: list[Tier] = []
-    names: set[str] = set()
-    stated = [tiers[tier] for tier in Tier if tier in tiers]
-    for tier in Tier:
-        alive = [rule for rule in tiers.get(tier, TierRules()).rules if _expiry(rule) > now]
-        chosen = [rule for rule in alive if rule.name not in names and rule.enabled]
-        rules += chosen
-        sources += [tier] * len(chosen)
-        names.update(rule.name for rule in alive)
-    ruleset = Ruleset(
-        limiter,
-        tuple(rules),
-        mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
-        failure_mode=next(
-            (tier.failure_mode for tier in stated if tier.failure_mode), FailureMode(settings.FAILURE_MODE)
-        ),
-        keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
-    )
-    return EffectiveRuleset(ruleset, tuple(sources))
-
-
-def _expiry(rule: Rule) -> float:
-    return rule.expires_at.timestamp() if rule.expires_at else math.inf
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """All tiers as they were loaded, and the rulesets joined from them so far."""
-
-    tiers: Mapping[str, Tiers] = field(default_factory=dict)
-    until: float = math.inf
-    joined: dict[str, EffectiveRuleset] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._forget_expired(time.time())
-
-    def get(self, limiter: str) -> EffectiveRuleset:
-        """Return a limiter's ruleset, joined at its first use and again when one of its rules expires."""
-        now = time.time()
-        if now >= self.until:
-            self._forget_expired(now)
-        found = self.joined.get(limiter)
-        if found is None:
-            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), now)
-        return found
-
-    def _forget_expired(self, now: float) -> None:
-        expiries = [_expiry(r) for tiers in self.tiers.values() for tier in tiers.values() for r in tier.rules]
-        self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
-        self.joined = {}
-
-
 _lock = threading.RLock()
 _code: dict[str, TierRules] = {}
+_file: dict[str, TierRules] = {}
+_file_stamp: Stamp | None = None
 _admin: dict[str, TierRules] = {}
 _snapshot: Snapshot | None = None
 _overrides: dict[str, Snapshot] = {}
@@ -167,17 +76,6 @@ def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]]) -> TierRules
     return tier
 
 
-def tier_rules(
-    rules: Iterable[Rule | Mapping[str, Any]],
-    mode: Mode | str | None = None,
-    failure_mode: FailureMode | str | None = None,
-) -> TierRules:
-    """Check what one tier says of one limiter. Raises InvalidRule."""
-    checked = tuple(as_rule(rule) for rule in rules)
-    check_unique_names(checked)
-    return TierRules(checked, Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None)
-
-
 def override(limiter: str, tiers: Tiers | None) -> Snapshot | None:
     """Put tiers in force for a limiter in this process, or end that with None; return what was overridden before."""
     with _lock:
@@ -199,9 +97,10 @@ def restore(limiter: str, before: Snapshot | None) -> None:
 
 
 def reload() -> bool:
-    """Load all rules anew and swap the snapshot; return whether that worked. Never raises."""
+    """Load all rules anew and swap the snapshot; return whether the database answered. Never raises."""
     global _admin
     with _lock:
+        _reload_file()
         try:
             _admin = _load_admin()
         except Exception:
@@ -213,6 +112,31 @@ def reload() -> bool:
             worked = True
         _swap()
         return worked
+
+
+def file_changed() -> bool:
+    """Whether the rules file is another one than was read last."""
+    return settings.FILE is not None and stamp_of(settings.FILE) != _file_stamp
+
+
+def reload_file() -> None:
+    """Read the rules file and swap the snapshot. Never raises."""
+    with _lock:
+        _reload_file()
+        _swap()
+
+
+def _reload_file() -> None:
+    """Read the rules file if it changed. A file that cannot be read, or has one fault, changes nothing."""
+    global _file, _file_stamp
+    if settings.FILE is None:
+        _file = {}
+    elif file_changed():
+        _file_stamp = stamp_of(settings.FILE)
+        try:
+            _file = read(settings.FILE)
+        except InvalidRulesFile as error:
+            logger.error("The rules file is refused as a whole; the last good one stays in force. %s", error)
 
 
 def _first_load() -> Snapshot:
@@ -227,7 +151,7 @@ def _swap() -> None:
     """Make a snapshot of what is loaded."""
     global _snapshot
     tiers: dict[str, dict[Tier, TierRules]] = {}
-    for tier, by_limiter in ((Tier.ADMIN, _admin), (Tier.CODE, _code)):
+    for tier, by_limiter in ((Tier.FILE, _file), (Tier.ADMIN, _admin), (Tier.CODE, _code)):
         for limiter, said in by_limiter.items():
             tiers.setdefault(limiter, {})[tier] = said
     _snapshot = Snapshot(tiers)
@@ -266,7 +190,8 @@ def _report_once(message: str) -> None:
 
 
 def _settings_changed(*, setting: str, **_: object) -> None:
-    global _snapshot
+    if setting == "RATELIMIT_RULES_FILE":
+        forget()
     if setting in ("SECRET_KEY", "RATELIMIT_RULES_IPV6_PREFIX", "RATELIMIT_RULES_FAILURE_MODE"):
         for snapshot in [*_overrides.values(), *([_snapshot] if _snapshot else [])]:
             snapshot.joined = {}
@@ -277,6 +202,6 @@ setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.
 
 def forget() -> None:
     """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
-    global _snapshot, _admin
+    global _snapshot, _admin, _file, _file_stamp
     with _lock:
-        _snapshot, _admin = None, {}
+        _snapshot, _admin, _file, _file_stamp = None, {}, {}, None

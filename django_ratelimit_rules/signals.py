@@ -1,8 +1,8 @@
 """What the app tells whoever listens: metrics and log lines of its own, and receivers of the project.
 
 ``checked``
-    After each check. ``sender`` is the class Limiter; ``limiter`` the limiter's name; ``result`` the Result; ``ruleset`` the engine.Ruleset that
-    decided; ``seconds`` (float) the time the check took.
+    After each check. ``sender`` is the class Limiter; ``limiter`` the limiter's name; ``result`` the Result;
+    ``ruleset`` the engine.Ruleset that decided; ``seconds`` (float) the time the check took.
 ``failed``
     After a check that failed and was answered by the failure mode. ``limiter`` is the limiter's name; ``error`` the
     exception; ``failure_mode`` the mode that answered.
@@ -10,7 +10,7 @@
     When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
     The change is not committed yet.
 ``rules_loaded``
-    When this process swapped its rules. ``snapshot`` is the rulesets.Snapshot now in force.
+    When this process swapped its rules. ``snapshot`` is the tiers.Snapshot now in force.
 
 An exception in a receiver never changes a decision. Receivers of ``checked`` and ``failed`` run on the request's
 thread or event loop and must be quick and synchronous.

@@ -14,7 +14,7 @@ from .counters.redis import current
 from .engine import FailureMode, Mode, Rule
 from .engine.rules import check_name
 from .limiter import forget_local_counters
-from .rulesets import Tier, Tiers
+from .tiers import Tier, Tiers, tier_rules
 
 AnyRule = Rule | Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class override_ruleset:
         given = {Tier(tier): tuple(of_tier) for tier, of_tier in (tiers or {}).items()} or {
             Tier.CODE: tuple(rules or ())
         }
-        self._tiers: Tiers = {tier: rulesets.tier_rules(said, mode, failure_mode) for tier, said in given.items()}
+        self._tiers: Tiers = {tier: tier_rules(said, mode, failure_mode) for tier, said in given.items()}
         self._before: list[Any] = []
 
     def __enter__(self) -> None:

@@ -61,7 +61,7 @@ def test_a_limiter_nobody_defined_rules_for_allows(redis_client):
 @override_ruleset("api", [PER_USER])
 def test_enforce_raises_with_the_result():
     api.enforce({"user": 1}, cost=2)
-    with pytest.raises(RateLimited, match=r"'api' blocked the call by rule 'per_user'; it may pass in 5\d\.") as raised:
+    with pytest.raises(RateLimited, match=r"'api' blocked .* by rule 'per_user'; it may pass in [56]\d\.") as raised:
         api.enforce({"user": 1})
     assert raised.value.result.blocked
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules.engine import FailureMode, Mode
 from django_ratelimit_rules.models import Rule, Ruleset
-from django_ratelimit_rules.rulesets import Tier
+from django_ratelimit_rules.tiers import Tier, join, tier_rules
 from tests.servers import wait_until
 
 COUNTING = {"limit": 1, "period": 60, "characteristics": ["user"]}
@@ -99,13 +99,13 @@ def test_tiers_hide_each_other_by_name_and_tell_where_a_rule_came_from(ruleset):
 def test_modes_come_from_the_highest_tier_that_states_them(settings):
     settings.RATELIMIT_RULES_FAILURE_MODE = "closed"
     tiers = {
-        Tier.FILE: rulesets.tier_rules([]),
-        Tier.ADMIN: rulesets.tier_rules([], mode="dry_run"),
-        Tier.CODE: rulesets.tier_rules([], mode="off", failure_mode="local"),
+        Tier.FILE: tier_rules([]),
+        Tier.ADMIN: tier_rules([], mode="dry_run"),
+        Tier.CODE: tier_rules([], mode="off", failure_mode="local"),
     }
-    joined = rulesets.join("edited", tiers, time.time()).ruleset
+    joined = join("edited", tiers, time.time()).ruleset
     assert (joined.mode, joined.failure_mode) == (Mode.DRY_RUN, FailureMode.LOCAL)
-    assert rulesets.join("edited", {}, time.time()).ruleset.failure_mode is FailureMode.CLOSED
+    assert join("edited", {}, time.time()).ruleset.failure_mode is FailureMode.CLOSED
 
 
 @pytest.mark.django_db

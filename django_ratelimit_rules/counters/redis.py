@@ -1,14 +1,11 @@
 """Counters in Redis, over a django-redis cache alias: one EVALSHA for a whole chain of hits.
 
-Hits go in, tallies come out; whatever goes wrong on the way becomes CountersUnavailable. The connections are those of
-the alias (URL, options, credentials, TLS), driven one command at a time: redis-py's own retry would send a call again
-whose answer was lost, and count it twice.
+Hits go in, tallies come out; whatever goes wrong on the way becomes CountersUnavailable.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import struct
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -30,6 +27,7 @@ from ..exceptions import CountersUnavailable
 from . import Verb
 from .asyncpool import async_pool
 from .breaker import Breaker
+from .connections import Connections
 
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
 SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
@@ -38,7 +36,7 @@ _ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm
 _DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
 _VERBS = {Verb.CHECK: 0, Verb.PEEK: 1, Verb.CHARGE: 2}
 _CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
-_FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
+FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
 class RedisCounters:
@@ -49,61 +47,69 @@ class RedisCounters:
         self.breaker = Breaker()
         self._cache: Any = None
         self._client: Any = None
+        self._connections: Connections | None = None
         self._async_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """Count one call in a chain of hits; see Counters. Raises CountersUnavailable."""
-        with self._guarded():
+        self._enter()
+        try:
             arguments = self._arguments(hits, cost, verb)
+            connections = self._connect()
             try:
-                reply = self._command("EVALSHA", SHA, *arguments)
+                reply = connections.ask("EVALSHA", SHA, *arguments)
             except NoScriptError:
                 # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
-                reply = self._command("EVAL", SCRIPT, *arguments)
-            return _tallies(reply)
-
-    def reset(self, keys: Iterable[str]) -> int:
-        """Forget counters; return how many there were. Raises CountersUnavailable."""
-        with self._guarded():
-            names = self._names(keys)
-            return int(self._command("DEL", *names)) if names else 0
+                reply = connections.ask("EVAL", SCRIPT, *arguments)
+            tallies = _tallies(reply)
+        except FAILURES as error:
+            raise self._failed(error) from error
+        self.breaker.worked()
+        return tallies
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """As :meth:`hit`, waiting on the running event loop, on a connection of that loop."""
-        with self._guarded():
+        self._enter()
+        try:
             arguments = self._arguments(hits, cost, verb)
             try:
                 reply = await self._acommand("EVALSHA", SHA, *arguments)
             except NoScriptError:
                 reply = await self._acommand("EVAL", SCRIPT, *arguments)
-            return _tallies(reply)
+            tallies = _tallies(reply)
+        except FAILURES as error:
+            raise self._failed(error) from error
+        self.breaker.worked()
+        return tallies
+
+    def reset(self, keys: Iterable[str]) -> int:
+        """Forget counters; return how many there were. Raises CountersUnavailable."""
+        names = self._names(keys)
+        return int(self._run("DEL", *names)) if names else 0
 
     async def areset(self, keys: Iterable[str]) -> int:
         """As :meth:`reset`, waiting on the running event loop."""
-        with self._guarded():
-            names = self._names(keys)
-            return int(await self._acommand("DEL", *names)) if names else 0
+        names = self._names(keys)
+        return int(await self._arun("DEL", *names)) if names else 0
 
     def clear(self, limiter: str | None = None) -> int:
         """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators."""
-        with self._guarded():
-            client = self._redis()
-            start = _glob_escape(self.namespace() + ("{" if limiter is None else f"{{{limiter}}}"))
-            removed = 0
-            for key in client.scan_iter(match=start + "*", count=1000):
-                removed += int(client.delete(key))
-            return removed
+        start = _glob_escape(self.namespace() + ("{" if limiter is None else f"{{{limiter}}}"))
+        removed, cursor = 0, b"0"
+        while True:
+            cursor, keys = self._run("SCAN", cursor, "MATCH", start + "*", "COUNT", 1000)
+            removed += int(self._run("DEL", *keys)) if keys else 0
+            if int(cursor) == 0:
+                return removed
 
     def revision(self) -> str | None:
         """Return the number of the latest rule change announced by any process, None when there is none yet."""
-        with self._guarded():
-            reply = self._command("GET", self.namespace() + ":revision")
-            return None if reply is None else bytes(reply).decode(errors="replace")
+        reply = self._run("GET", self.namespace() + ":revision")
+        return None if reply is None else bytes(reply).decode(errors="replace")
 
     def announce(self) -> None:
         """Tell every process that rules changed."""
-        with self._guarded():
-            self._command("INCR", self.namespace() + ":revision")
+        self._run("INCR", self.namespace() + ":revision")
 
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
@@ -112,6 +118,11 @@ class RedisCounters:
             return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
         # A key function of the project's own may look at more than its arguments (the tenant): asked each time.
         return str(cache.make_key(settings.KEY_PREFIX))
+
+    def close(self) -> None:
+        """Close idle connections; the next call opens new ones."""
+        if self._connections is not None:
+            self._connections.close()
 
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
@@ -135,31 +146,44 @@ class RedisCounters:
         namespace = self.namespace()
         return [namespace + key for key in dict.fromkeys(keys)]
 
-    @contextlib.contextmanager
-    def _guarded(self) -> Any:
-        """Turn failures into CountersUnavailable, and leave a failing Redis alone for a while."""
+    def _enter(self) -> None:
+        """Leave a failing Redis alone for a while."""
         pause = self.breaker.pause()
         if pause:
             raise CountersUnavailable(
                 f"Redis of cache alias {self.alias!r} is left alone after a failure", retry_after=pause
             )
-        try:
-            yield
-        except _FAILURES as error:
-            pause = self.breaker.failed()
-            raise CountersUnavailable(
-                f"Redis of cache alias {self.alias!r} failed: {type(error).__name__}: {error}", retry_after=pause
-            ) from error
-        self.breaker.worked()
 
-    def _command(self, *arguments: Any) -> Any:
-        pool = self._redis().connection_pool
-        connection = pool.get_connection()
+    def _failed(self, error: BaseException) -> CountersUnavailable:
+        """Note a failure; return what to raise."""
+        pause = self.breaker.failed()
+        return CountersUnavailable(
+            f"Redis of cache alias {self.alias!r} failed: {type(error).__name__}: {error}", retry_after=pause
+        )
+
+    def _run(self, *arguments: Any) -> Any:
+        """Run a command through the breaker."""
+        self._enter()
         try:
-            connection.send_command(*arguments)
-            return connection.read_response(disable_decoding=True)
-        finally:
-            pool.release(connection)
+            reply = self._connect().ask(*arguments)
+        except FAILURES as error:
+            raise self._failed(error) from error
+        self.breaker.worked()
+        return reply
+
+    async def _arun(self, *arguments: Any) -> Any:
+        self._enter()
+        try:
+            reply = await self._acommand(*arguments)
+        except FAILURES as error:
+            raise self._failed(error) from error
+        self.breaker.worked()
+        return reply
+
+    def _connect(self) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(self._redis().connection_pool)
+        return self._connections
 
     async def _acommand(self, *arguments: Any) -> Any:
         pool = await self._async_pool()
@@ -249,6 +273,8 @@ def current() -> RedisCounters:
 
 def _forget(*, setting: str, **_: object) -> None:
     if setting == "CACHES":
+        for counters in _by_alias.values():
+            counters.close()
         _by_alias.clear()
 
 

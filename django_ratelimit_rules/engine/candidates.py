@@ -2,7 +2,8 @@
 
 Matchers go in once per snapshot; for an identifier the positions of the rules worth trying come out, in order and
 lazily: no property is asked for before the first rule that it decides is reached. Rules are found by an equality
-condition or else by a pattern, those of one property in one RE2 set; what is found is still tried as a whole.
+condition or else by a pattern, those of one property in one RE2 set; a rule with more conditions than the one that
+found it is still tried as a whole.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from .matching import Ends, Matcher, Members, Search, ValueOf, encoded
 FEWEST = 12
 # RE2 gives up without a word when its memory is used up; each pattern gets what it would have alone.
 MEMORY_PER_PATTERN = 8 << 20
-PATTERNS_PER_SET = 256
+PATTERNS_PER_SET = 1024
 
 
 class Candidates:
     """The rules of a ruleset, by position, as an index."""
 
-    __slots__ = ("_lookups", "_tried")
+    __slots__ = ("_lookups", "_tried", "decided")
 
     def __init__(self, matchers: Sequence[Matcher]) -> None:
         self._tried: list[int] = []
+        # By position: whether to be found is to match.
+        self.decided = [matcher.always for matcher in matchers]
         lookups: dict[str, Lookup] = {}
         for position, matcher in enumerate(matchers):
             found = _deciding(matcher) if len(matchers) >= FEWEST else None
@@ -35,6 +38,7 @@ class Candidates:
             else:
                 name, condition = found
                 lookups.setdefault(name, Lookup(name, position)).add(position, condition)
+                self.decided[position] = len(matcher.alternatives[0]) == 1
         for lookup in lookups.values():
             lookup.compile()
         self._lookups = list(lookups.values())
@@ -58,19 +62,19 @@ class Candidates:
 class Lookup:
     """The rules that one property decides."""
 
-    __slots__ = ("_by_text", "_patterns", "_sets", "first", "name")
+    __slots__ = ("_by_pattern", "_by_text", "_sets", "first", "name")
 
     def __init__(self, name: str, first: int) -> None:
         self.name = name
         self.first = first
         self._by_text: dict[str, list[int]] = {}
-        self._patterns: list[tuple[str, int]] = []
-        self._sets: list[tuple[re2.Set, list[int]]] = []
+        self._by_pattern: dict[str, list[int]] = {}
+        self._sets: list[tuple[re2.Set, list[list[int]]]] = []
 
     def add(self, position: int, condition: Members | str) -> None:
         """Note a rule under its texts or its pattern."""
         if isinstance(condition, str):
-            self._patterns.append((condition, position))
+            self._by_pattern.setdefault(condition, []).append(position)
             return
         for text in condition:
             if text is not None:
@@ -78,16 +82,16 @@ class Lookup:
 
     def compile(self) -> None:
         """Make the sets of all patterns noted."""
-        for start in range(0, len(self._patterns), PATTERNS_PER_SET):
-            chunk = self._patterns[start : start + PATTERNS_PER_SET]
+        for start in range(0, len(self._by_pattern), PATTERNS_PER_SET):
+            chunk = list(self._by_pattern)[start : start + PATTERNS_PER_SET]
             options = re2.Options()
             options.log_errors = False
             options.max_mem = MEMORY_PER_PATTERN * (len(chunk) + 1)
             patterns = re2.Set.SearchSet(options)
-            for pattern, _ in chunk:
+            for pattern in chunk:
                 patterns.Add(pattern)
             patterns.Compile()
-            self._sets.append((patterns, [position for _, position in chunk]))
+            self._sets.append((patterns, [self._by_pattern[pattern] for pattern in chunk]))
 
     def find(self, text: str | None) -> list[int]:
         """Return the positions of the rules that a text may meet, in no order."""
@@ -96,7 +100,10 @@ class Lookup:
         found = self._by_text.get(text, [])
         if self._sets:
             raw = encoded(text)
-            found = [*found, *(at[index] for patterns, at in self._sets for index in patterns.Match(raw) or ())]
+            found = found[:]
+            for patterns, positions in self._sets:
+                for index in patterns.Match(raw) or ():
+                    found += positions[index]
         return found
 
 

@@ -107,11 +107,10 @@ class KeyWriter:
 class Step:
     """One rule made ready: what does not depend on the identifier is computed once per snapshot."""
 
-    __slots__ = ("always", "enforced", "limit", "period", "prefix", "rule")
+    __slots__ = ("enforced", "limit", "period", "prefix", "rule")
 
     def __init__(self, limiter: str, mode: Mode, rule: Rule) -> None:
         self.rule = rule
-        self.always = rule.matcher.always
         self.enforced = rule.action is Action.LIMIT and mode is Mode.ENFORCE
         self.prefix = counter_prefix(limiter, rule)
         self.limit = _dynamic(rule.limit)
@@ -169,9 +168,10 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
     passed_over: tuple[Rule, ...] = ()
     skip = None
     parts: dict[tuple[str, ...], str] = {}
+    decided = ruleset.candidates.decided
     for position in ruleset.candidates.of(value_of):
         step = ruleset.steps[position]
-        if not step.always and not step.rule.matcher.holds(value_of):
+        if not decided[position] and not step.rule.matcher.holds(value_of):
             continue
         if step.rule.action is Action.SKIP:
             skip = step.rule

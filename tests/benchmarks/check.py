@@ -48,7 +48,7 @@ def run() -> None:
 
     from django_ratelimit_rules import Limiter, Rule, limiter, rulesets
     from django_ratelimit_rules.counters.memory import MemoryCounters
-    from django_ratelimit_rules.rulesets import Tier
+    from django_ratelimit_rules.tiers import Tier, tier_rules
 
     client = get_redis_connection("default")
     sha = client.script_load(MINIMAL)
@@ -56,13 +56,13 @@ def run() -> None:
     for size in (1, 2, 5):
         names = [f"rule_{number}" for number in range(size)]
         rules = [Rule(n, action="limit", characteristics=["user"], limit=10**9, period=3600) for n in names]
-        rulesets.override(f"bench_{size}", {Tier.CODE: rulesets.tier_rules(rules)})
+        rulesets.override(f"bench_{size}", {Tier.CODE: tier_rules(rules)})
         keys = [f"bench:{name}" for name in names]
         arguments = [10**9, 3_600_000] * size
         subjects[f"bare {size}"] = partial(client.evalsha, sha, size, *keys, *arguments)
         subjects[f"check {size}"] = partial(Limiter(f"bench_{size}").check, {"user": 42})
     blocked = [Rule("full", action="limit", characteristics=["user"], limit=1, period=3600)]
-    rulesets.override("bench_blocked", {Tier.CODE: rulesets.tier_rules(blocked)})
+    rulesets.override("bench_blocked", {Tier.CODE: tier_rules(blocked)})
     subjects["blocked 1"] = partial(Limiter("bench_blocked").check, {"user": 42})
 
     times = interleaved(subjects)

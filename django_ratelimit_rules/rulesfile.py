@@ -1,0 +1,164 @@
+"""The file tier: rules in a YAML or JSON file.
+
+A path goes in; what the file says of each limiter comes out, or InvalidRulesFile with path, line and reason: a file with
+one fault is refused as a whole. The file maps limiters to rulesets::
+
+    search:
+      mode: enforce
+      rules:
+        - {name: per_user, limit: 30, period: 1m, characteristics: [user]}
+
+A ruleset that only has rules may be the list itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .engine import Rule, as_rule, check_unique_names
+from .engine.rules import check_name
+from .exceptions import InvalidRule, InvalidRulesFile
+from .tiers import TierRules, tier_rules
+
+Stamp = tuple[int, int, int]
+FIELDS = ("mode", "failure_mode", "rules")
+MAX_BYTES = 10_000_000
+
+
+def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
+    """Return what changes when a file does (it may be replaced by a rename), None when there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, TierRules]:
+    """Return what a rules file says, by limiter. Raises InvalidRulesFile."""
+    return RulesFile(Path(path)).read()
+
+
+class RulesFile:
+    """One reading of a file; knows the line of every value, for its errors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, TierRules]:
+        """Return what the file says, by limiter."""
+        root = self._compose()
+        if root is None:
+            return {}
+        content = self._construct(root)
+        if not isinstance(content, dict):
+            raise self._error(root, "must map limiters to rulesets")
+        lines = dict(zip(content, root.value, strict=True))
+        return {name: self._ruleset(name, said, *lines[name]) for name, said in content.items()}
+
+    def _ruleset(self, name: object, said: object, name_node: yaml.Node, node: yaml.Node) -> TierRules:
+        try:
+            check_name(name, "limiter")
+        except InvalidRule as error:
+            raise self._error(name_node, str(error)) from error
+        if isinstance(said, list):
+            return self._tier(node, said, node, {})
+        if not isinstance(said, dict):
+            raise self._error(node, f"limiter {name!r} must be a list of rules, or have {', '.join(FIELDS)}")
+        nodes = dict(zip(said, node.value, strict=True))
+        for key in said:
+            if key not in FIELDS:
+                raise self._error(nodes[key][0], f"unknown field {key!r}; a ruleset has {', '.join(FIELDS)}")
+        rules = said.get("rules") or []
+        if not isinstance(rules, list):
+            raise self._error(nodes["rules"][1], "rules must be a list")
+        for key in ("mode", "failure_mode"):
+            try:
+                tier_rules((), **{key: said.get(key)})
+            except ValueError as error:
+                raise self._error(nodes[key][1], f"{key}: {error}") from error
+        return self._tier(nodes["rules"][1] if rules else node, rules, node, said)
+
+    def _tier(self, node: yaml.Node, rules: list[Any], whole: yaml.Node, said: Mapping[str, Any]) -> TierRules:
+        made: list[Rule] = []
+        for rule, rule_node in zip(rules, node.value if rules else (), strict=True):
+            try:
+                made.append(as_rule(rule))
+                check_unique_names(made)
+            except (TypeError, ValueError) as error:
+                raise self._error(self._field_node(rule_node, error), str(error)) from error
+        return tier_rules(made, said.get("mode"), said.get("failure_mode"))
+
+    def _field_node(self, node: yaml.Node, error: Exception) -> yaml.Node:
+        """Return where the field that an error is about stands, else the rule."""
+        if isinstance(error, InvalidRule) and isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == error.field and isinstance(value, yaml.Node):
+                    return value
+        return node
+
+    def _compose(self) -> yaml.Node | None:
+        try:
+            if self.path.stat().st_size > MAX_BYTES:
+                raise InvalidRulesFile(f"{self.path}: is larger than {MAX_BYTES:,} bytes")
+            text = self.path.read_text("utf-8")
+            if self._is_json():
+                json.loads(text)
+                # In JSON a tab can only be white space, where YAML does not want it.
+                text = text.replace("\t", " ")
+            root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        except json.JSONDecodeError as error:
+            raise InvalidRulesFile(f"{self.path}:{error.lineno}: is no JSON: {error.msg}") from error
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            raise InvalidRulesFile(f"{self.path}:{line}: is no YAML: {error.problem}") from error
+        except InvalidRulesFile:
+            raise
+        except (yaml.YAMLError, OSError, ValueError, RecursionError) as error:
+            raise InvalidRulesFile(f"{self.path}: cannot be read: {error}") from error
+        return root
+
+    def _construct(self, root: yaml.Node) -> Any:
+        try:
+            self._check(root, set())
+            if self._is_json():
+                return json.loads(self.path.read_text("utf-8"))
+            loader = yaml.SafeLoader("")
+            return loader.construct_document(root)
+        except yaml.MarkedYAMLError as error:
+            raise self._error(error.problem_mark or root, str(error.problem)) from error
+        except InvalidRulesFile:
+            raise
+        except (ValueError, RecursionError, OSError) as error:
+            raise self._error(root, f"cannot be read: {error}") from error
+
+    def _check(self, node: yaml.Node, seen: set[int]) -> None:
+        """Refuse keys written twice, of which YAML would quietly keep the last, and aliases, which multiply."""
+        if id(node) in seen:
+            raise self._error(node, "aliases (*name) are not read; write the value out")
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self._check(item, seen)
+        elif isinstance(node, yaml.MappingNode):
+            keys = set()
+            for key, value in node.value:
+                if (key.tag, key.value if isinstance(key.value, str) else id(key)) in keys:
+                    raise self._error(key, f"{key.value!r} is written twice")
+                keys.add((key.tag, key.value if isinstance(key.value, str) else id(key)))
+                if key.tag == "tag:yaml.org,2002:merge":
+                    raise self._error(key, "merge keys (<<) are not read; write the values out")
+                self._check(value, seen)
+
+    def _error(self, where: Any, reason: str) -> InvalidRulesFile:
+        mark = getattr(where, "start_mark", where)
+        return InvalidRulesFile(f"{self.path}:{mark.line + 1}: {reason}")
+
+    def _is_json(self) -> bool:
+        return self.path.suffix.lower() == ".json"

@@ -1,0 +1,119 @@
+"""The three tiers of rules, and how they join into what is in force for a limiter.
+
+What each tier says goes in, an :class:`EffectiveRuleset` comes out. Pure, but for the settings it looks at and the
+clock that tells which rules have expired; who loads tiers, and when, it does not know.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from .conf import settings
+from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_unique_names
+
+
+class Tier(StrEnum):
+    """The three places rules come from, from the highest to the lowest."""
+
+    FILE = "file"
+    ADMIN = "admin"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class TierRules:
+    """What one tier says of one limiter. A mode of None is not stated."""
+
+    rules: tuple[Rule, ...] = ()
+    mode: Mode | None = None
+    failure_mode: FailureMode | None = None
+
+
+def tier_rules(
+    rules: Iterable[Rule | Mapping[str, Any]],
+    mode: Mode | str | None = None,
+    failure_mode: FailureMode | str | None = None,
+) -> TierRules:
+    """Check what one tier says of one limiter. Raises InvalidRule."""
+    checked = tuple(as_rule(rule) for rule in rules)
+    check_unique_names(checked)
+    return TierRules(checked, Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveRuleset:
+    """The ruleset in force, each rule with the tier it came from."""
+
+    ruleset: Ruleset
+    tiers: tuple[Tier, ...]
+
+    @property
+    def rules(self) -> tuple[tuple[Rule, Tier], ...]:
+        """The rules in order of evaluation, each with its tier."""
+        return tuple(zip(self.ruleset.rules, self.tiers, strict=True))
+
+
+Tiers = Mapping[Tier, TierRules]
+
+
+def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
+    """Join tiers: file before admin before code; a name in a higher tier hides it below, a disabled one as well.
+
+    Expired rules are as if absent. ``now`` is a POSIX timestamp.
+    """
+    rules: list[Rule] = []
+    sources: list[Tier] = []
+    names: set[str] = set()
+    stated = [tiers[tier] for tier in Tier if tier in tiers]
+    for tier in Tier:
+        alive = [rule for rule in tiers.get(tier, TierRules()).rules if _expiry(rule) > now]
+        chosen = [rule for rule in alive if rule.name not in names and rule.enabled]
+        rules += chosen
+        sources += [tier] * len(chosen)
+        names.update(rule.name for rule in alive)
+    ruleset = Ruleset(
+        limiter,
+        tuple(rules),
+        mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
+        failure_mode=next(
+            (tier.failure_mode for tier in stated if tier.failure_mode), FailureMode(settings.FAILURE_MODE)
+        ),
+        keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
+    )
+    return EffectiveRuleset(ruleset, tuple(sources))
+
+
+def _expiry(rule: Rule) -> float:
+    return rule.expires_at.timestamp() if rule.expires_at else math.inf
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All tiers as they were loaded, and the rulesets joined from them so far."""
+
+    tiers: Mapping[str, Tiers] = field(default_factory=dict)
+    until: float = math.inf
+    joined: dict[str, EffectiveRuleset] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._forget_expired(time.time())
+
+    def get(self, limiter: str) -> EffectiveRuleset:
+        """Return a limiter's ruleset, joined at its first use and again when one of its rules expires."""
+        now = time.time()
+        if now >= self.until:
+            self._forget_expired(now)
+        found = self.joined.get(limiter)
+        if found is None:
+            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), now)
+        return found
+
+    def _forget_expired(self, now: float) -> None:
+        expiries = [_expiry(r) for tiers in self.tiers.values() for tier in tiers.values() for r in tier.rules]
+        self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
+        self.joined = {}

@@ -1,0 +1,366 @@
+"""The operators' pages through the test client: what is typed comes back, what is wrong stands on its field."""
+
+from __future__ import annotations
+
+import html
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from django_ratelimit_rules.admin.fields import ConditionsField, DurationField, PropertiesField
+from django_ratelimit_rules.models import Rule, Ruleset
+
+pytestmark = pytest.mark.django_db
+
+LIST = "admin:django_ratelimit_rules_ruleset_changelist"
+ADD = "admin:django_ratelimit_rules_ruleset_add"
+CHANGE = "admin:django_ratelimit_rules_ruleset_change"
+COUNTING: dict[str, Any] = {"characteristics": ["ip"], "limit": 5, "period": 60}
+NEW = {"name": "per_ip", "action": "limit", "limit": "5", "period": "1m", "characteristics": "ip", "match": "{}"}
+
+
+@pytest.fixture
+def ruleset() -> Ruleset:
+    return Ruleset.objects.create(name="search", description="The public search")
+
+
+class Page:
+    """A ruleset's page: what its inputs hold can be changed and posted, as a browser does."""
+
+    def __init__(self, client: Client, url: str) -> None:
+        self.client, self.url = client, url
+        self.read(client.get(url))
+
+    def read(self, response: Any) -> Page:
+        assert response.status_code == 200
+        self.text = html.unescape(response.content.decode())
+        self.form = response.context["adminform"].form
+        self.rules = response.context["inline_admin_formsets"][0].formset
+        self.data: dict[str, Any] = {}
+        for form in [self.form, self.rules.management_form, *self.rules.forms]:
+            for field in form:
+                self._fill(field)
+        return self
+
+    def _fill(self, field: Any) -> None:
+        value = field.value()
+        if isinstance(value, (list, tuple)):
+            parts = [field.form.data.get(f"{field.html_name}_{n}", "") for n in range(len(value))]
+            self.data.update({f"{field.html_name}_{n}": part for n, part in enumerate(parts)})
+        elif hasattr(field.field.widget, "decompress"):
+            for number, part in enumerate(field.field.widget.decompress(value)):
+                self.data[f"{field.html_name}_{number}"] = "" if part is None else str(part)
+        elif value is True:
+            self.data[field.html_name] = "on"
+        elif value is not False:
+            self.data[field.html_name] = "" if value is None else str(value)
+
+    def fill(self, number: int, **values: str) -> Page:
+        self.data.update({f"rules-{number}-{name}": value for name, value in values.items()})
+        return self
+
+    def add(self, **values: str) -> Page:
+        number = int(self.data["rules-TOTAL_FORMS"])
+        self.data["rules-TOTAL_FORMS"] = str(number + 1)
+        return self.fill(number, algorithm="fixed_window", enabled="on", position="", **values)
+
+    def save(self) -> bool:
+        """Post the page; return whether it was saved. If not, the page shows what was answered."""
+        response = self.client.post(self.url, self.data)
+        if response.status_code == 302:
+            return True
+        self.read(response)
+        return False
+
+    def errors(self) -> list[dict[str, list[str]]]:
+        return [dict(form.errors) for form in self.rules.forms]
+
+
+@pytest.fixture
+def page(admin_client, ruleset):
+    return lambda: Page(admin_client, reverse(CHANGE, args=[ruleset.pk]))
+
+
+def test_a_new_ruleset_with_rules_is_saved_as_typed(admin_client):
+    page = Page(admin_client, reverse(ADD))
+    page.data |= {"name": "login", "mode": "dry_run", "failure_mode": "closed"}
+    page.add(
+        **{**NEW, "name": "failed", "limit": "0", "period": "90", "ban_for": "2h", "response": '{"login": "failed"}'},
+        description="why",
+    )
+    page.fill(
+        0, characteristics="ip, post.username|strip|lower", match='[{"method": "POST"}, {"path": {"glob": "/x/*"}}]'
+    )
+    page.add(name="welcome", action="skip", match='{"bypass": true}')
+    assert page.save(), page.errors()
+    ruleset = Ruleset.objects.get()
+    assert (ruleset.name, ruleset.mode, ruleset.failure_mode) == ("login", "dry_run", "closed")
+    failed, welcome = ruleset.rules.all()
+    assert (failed.name, failed.limit, failed.period, failed.ban_for) == ("failed", 0, 90, 7200)
+    assert failed.characteristics == ["ip", "post.username|strip|lower"]
+    assert failed.match == [{"method": "POST"}, {"path": {"glob": "/x/*"}}]
+    assert (failed.response, failed.description) == ({"login": "failed"}, "why")
+    assert (welcome.action, welcome.limit, welcome.period, welcome.characteristics) == ("skip", None, None, [])
+    assert failed.position < welcome.position
+
+
+def test_the_page_shows_values_as_people_type_them_and_one_sentence_per_rule(page, ruleset):
+    Rule.objects.create(
+        ruleset=ruleset,
+        name="org",
+        match={"method": "POST"},
+        characteristics=["header.x-org", "user"],
+        limit=100,
+        period=60,
+        ban_for=7200,
+    )
+    shown = page()
+    assert shown.data["rules-0-period"] == "1m"
+    assert shown.data["rules-0-ban_for"] == "2h"
+    assert shown.data["rules-0-characteristics"] == "header.x-org, user"
+    assert shown.data["rules-0-match"] == '{"method": "POST"}'
+    assert "limit 100 per 1 min by header.x-org, user when method is POST, then ban for 2 h" in shown.text
+
+
+def test_saving_a_page_unchanged_changes_no_rule(page, ruleset):
+    for position, fields in enumerate(
+        [
+            {"match": {"path": {"regex": "é \\d"}}, "response": {"status": 401}},
+            {"characteristics": ["header.x", "post.a|lower", "user"], "expires_at": timezone.now() + timedelta(days=1)},
+            {
+                "match": [{"bypass": True}, {"ip": {"cidr": ["10.0.0.0/8"]}}],
+                "enabled": False,
+                "algorithm": "token_bucket",
+            },
+        ]
+    ):
+        Rule.objects.create(ruleset=ruleset, name=f"r{position}", position=position, **{**COUNTING, **fields})
+    before = list(Rule.objects.values())
+    assert page().save()
+    assert list(Rule.objects.values()) == before
+
+
+BAD = [
+    ({"action": "deny"}, "action", "deny"),
+    ({"name": "Per IP"}, "name", "small letter"),
+    ({"name": "first"}, "name", "unique within a ruleset"),
+    ({"limit": "-1"}, "limit", "out of range"),
+    ({"limit": "ten"}, "limit", "whole number"),
+    ({"limit": ""}, "limit", "needs a limit"),
+    ({"limit": "9" * 30}, "limit", "less than or equal"),
+    ({"period": "0"}, "period", "out of range"),
+    ({"period": "1.5"}, "period", "no duration"),
+    ({"period": "5w"}, "period", "no duration"),
+    ({"period": "9" * 5000}, "period", "no duration"),
+    ({"ban_for": "2y"}, "ban_for", "no duration"),
+    ({"action": "skip", "period": ""}, "limit", "takes no limit"),
+    ({"characteristics": "usr"}, "characteristics", "did you mean 'user'"),
+    ({"characteristics": "ip,,user"}, "characteristics", "no property"),
+    ({"characteristics": '["ip"'}, "characteristics", "no JSON"),
+    ({"match": '{"path": '}, "match", "line 1, column"),
+    ({"match": "{'plan': 'free'}"}, "match", "straight double quotes"),
+    ({"match": "null"}, "match", "must be an object"),
+    ({"match": '{"ip": "1.2.3.4", "ip": "4.3.2.1"}'}, "match", "twice"),
+    ({"match": '{"ip": NaN}'}, "match", "no value in JSON"),
+    ({"match": "[" * 100_000}, "match", "nested too deep"),
+    ({"match": '{"ip": ' * 400 + "1" + "}" * 400}, "match", "unknown operator"),
+    ({"match": '{"planet": "x"}'}, "match", "no provider"),
+    ({"match": '{ "path":\n {"regex": "("} }'}, "match", "does not compile"),
+    ({"count_distinct": "nobody"}, "count_distinct", "no provider"),
+    ({"response": '{"path": "/"}'}, "response", "no property of an answer"),
+    ({"position": "first"}, "position", "whole number"),
+    ({"expires_at_0": "tomorrow", "expires_at_1": "12:00"}, "expires_at", "valid date"),
+]
+
+
+@pytest.mark.parametrize(("typed", "field", "words"), BAD)
+def test_bad_input_is_answered_on_its_field_nothing_saved_nothing_typed_lost(page, ruleset, typed, field, words):
+    Rule.objects.create(ruleset=ruleset, name="first", **COUNTING)
+    shown = page().fill(0, limit="7").add(**NEW).fill(1, **typed)
+    sent = dict(shown.data)
+    assert not shown.save()
+    first, second = shown.errors()
+    assert first == {}
+    assert list(second) == [field]
+    assert len(second[field]) == 1 or typed.get("limit")
+    assert words in second[field][0]
+    assert Rule.objects.get().limit == 5
+    # A list offers no choice that is not one of its own: its message names what was sent.
+    lost = {name for name, value in sent.items() if shown.data.get(name, "") != value}
+    assert lost == set(), shown.data
+    for value in typed.values():
+        assert value in shown.text
+
+
+def test_what_could_not_be_read_is_not_called_missing_as_well(page):
+    shown = page().add(**{**NEW, "period": "5w", "limit": "ten", "match": "{", "name": "No Name"})
+    assert not shown.save()
+    assert {field: len(messages) for field, messages in shown.errors()[0].items()} == dict.fromkeys(
+        ["period", "limit", "match", "name"], 1
+    )
+
+
+def test_two_new_rules_of_one_name_are_refused_on_the_second_ones_name(page):
+    shown = page().add(**NEW).add(**NEW)
+    assert not shown.save()
+    first, second = shown.errors()
+    assert (first, list(second)) == ({}, ["name"])
+    assert not Rule.objects.exists()
+
+
+def test_the_sentence_beside_a_rule_says_what_is_saved_while_an_error_shows(page, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="first", **COUNTING)
+    shown = page().fill(0, limit="-1")
+    assert not shown.save()
+    assert "limit 5 per 1 min by ip" in shown.text
+
+
+def test_a_limiter_name_that_cannot_be_is_refused_on_the_name(admin_client):
+    page = Page(admin_client, reverse(ADD))
+    page.data["name"] = "My Search"
+    assert not page.save()
+    assert "small letter" in page.form.errors["name"][0]
+    assert not Ruleset.objects.exists()
+
+
+def test_positions_put_rules_in_order_and_an_empty_one_means_last(page, ruleset):
+    for position, name in enumerate(["a", "b"]):
+        Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING)
+    assert page().fill(0, position="1").fill(1, position="0").add(**{**NEW, "name": "c"}).save()
+    assert [rule.name for rule in ruleset.rules.all()] == ["b", "a", "c"]
+    assert page().fill(0, position="").save()
+    assert [rule.name for rule in ruleset.rules.all()] == ["a", "c", "b"]
+
+
+def test_a_rule_is_deleted_from_the_page(page, ruleset):
+    for name in ("a", "b"):
+        Rule.objects.create(ruleset=ruleset, name=name, **COUNTING)
+    assert page().fill(0, DELETE="on").save()
+    assert [rule.name for rule in ruleset.rules.all()] == ["b"]
+
+
+BAD_ROWS = [
+    {"match": {"path": {"regex": "("}}},
+    {"match": "text"},
+    {"match": []},
+    {"match": 7},
+    {"match": {"path": {"nope": {"deep": [1, {}]}}}},
+    {"match": {"path": "\udcff"}},
+    {"match": json.loads('{"not": ' * 200 + "1" + "}" * 200)},
+    {"characteristics": "ip"},
+    {"characteristics": {"a": 1}},
+    {"characteristics": ["a,b", 7, None, "", "\udcff"]},
+    {"characteristics": ["nobody"]},
+    {"response": {"path": 1}},
+    {"response": [7]},
+    {"name": "No Name"},
+    {"count_distinct": "nobody|what"},
+]
+
+
+@pytest.mark.parametrize("row", BAD_ROWS, ids=lambda row: ascii(row)[:60])
+def test_a_row_that_became_bad_breaks_no_page_is_explained_and_locks_nothing(admin_client, page, ruleset, row):
+    Rule.objects.create(ruleset=ruleset, name="bad", **COUNTING)
+    Rule.objects.create(ruleset=ruleset, name="good", position=1, **COUNTING)
+    Rule.objects.filter(name="bad").update(**row)
+    before = Rule.objects.filter(position=0).values().get()
+    assert admin_client.get(reverse(LIST)).status_code == 200
+    shown = page()
+    if row != {"match": {"path": "\udcff"}}:
+        assert "⚠" in shown.text
+    assert shown.fill(1, limit="6").save(), shown.errors()
+    assert Rule.objects.get(name="good").limit == 6
+    assert Rule.objects.filter(position=0).values().get() == before
+    assert (
+        admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_delete", args=[ruleset.pk])).status_code == 200
+    )
+    assert page().fill(0, name="mended", match="{}", characteristics="ip", count_distinct="", response="").save()
+    assert Rule.objects.get(name="mended").to_engine().limit == 5
+
+
+def test_a_column_of_another_type_than_django_wrote_breaks_no_page(admin_client, page, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="odd", **COUNTING)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA ignore_check_constraints = ON")
+        try:
+            cursor.execute("UPDATE django_ratelimit_rules_rule SET action = 'deny', algorithm = '', period = -3")
+            cursor.execute("""UPDATE django_ratelimit_rules_rule SET "limit" = 'many'""")
+        finally:
+            cursor.execute("PRAGMA ignore_check_constraints = OFF")
+    assert "⚠ Out of force" in page().text
+    assert admin_client.get(reverse(LIST)).status_code == 200
+
+
+def test_the_list_shows_modes_numbers_and_the_first_rules_in_few_queries(admin_client, django_assert_max_num_queries):
+    for number in range(10):
+        ruleset = Ruleset.objects.create(name=f"limiter_{number}", mode="dry_run" if number else "")
+        for position in range(5):
+            Rule.objects.create(ruleset=ruleset, name=f"r{position}", position=position, **COUNTING)
+    Rule.objects.filter(position=0).update(enabled=False)
+    Rule.objects.filter(position=1).update(expires_at=timezone.now() - timedelta(days=1))
+    with django_assert_max_num_queries(8):
+        text = admin_client.get(reverse(LIST)).content.decode()
+    for words in ("limiter_9", "dry run", "enforce", "limit 5 per 1 min by ip", "and 2 more", "Disabled:", "Expired:"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("query", "number"), [("mode__exact=off", 1), ("rules__action__exact=log", 1), ("q=per_ip", 2), ("q=zzz", 0)]
+)
+def test_the_list_is_filtered_and_searched_with_the_numbers_of_rules_kept_right(admin_client, ruleset, query, number):
+    other = Ruleset.objects.create(name="other", mode="off")
+    for owner in (ruleset, other):
+        Rule.objects.create(ruleset=owner, name="per_ip", **COUNTING)
+        Rule.objects.create(ruleset=owner, name="more", **COUNTING)
+    other.rules.filter(name="more").update(action="log")
+    found = admin_client.get(f"{reverse(LIST)}?{query}").context["cl"].result_list
+    assert [ruleset.rule_count for ruleset in found] == [2] * number
+
+
+def test_who_may_only_look_sees_the_rules_and_can_change_nothing(client, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="per_ip", **COUNTING)
+    reader = User.objects.create_user("reader", password="x", is_staff=True)
+    reader.user_permissions.add(*Permission.objects.filter(codename__in=["view_rule", "view_ruleset"]))
+    client.force_login(reader)
+    url = reverse(CHANGE, args=[ruleset.pk])
+    text = client.get(url).content.decode()
+    assert "limit 5 per 1 min by ip" in text
+    assert 'name="rules-0-limit"' not in text
+    assert client.post(url, {"name": "stolen"}).status_code == 403
+
+
+@pytest.mark.parametrize("names", [[], ["ip"], ["user", "header.x-team|lower"], ["a,b", "ip"], ["[x"], ['"q', "b"]])
+def test_a_list_of_properties_reads_back_from_its_text(names):
+    field = PropertiesField(required=False)
+    assert field.clean(field.prepare_value(names)) == names
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"a": 1.0}, [{"é": None}, {"b": "x" * 300}], {"a": "\udcff"}, {"a": "</textarea>"}]
+)
+def test_conditions_read_back_from_their_text_on_any_page(value):
+    field = ConditionsField(required=False, empty=dict)
+    text = field.prepare_value(value)
+    assert text.encode()
+    assert field.clean(text) == value
+
+
+def test_a_change_that_only_python_calls_equal_is_a_change():
+    field = ConditionsField(required=False, empty=dict)
+    assert field.has_changed({"a": 1}, '{"a": 1.0}')
+    assert field.has_changed({"a": 1}, '{"a": true}')
+    assert not field.has_changed({"a": 1}, ' { "a" : 1 } ')
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1m", 60), ("60", 60), (" 2h ", 7200), ("1d", 86400), ("90s", 90), ("", None), ("007", 7)]
+)
+def test_durations_are_read_with_a_unit_or_as_bare_seconds(text, seconds):
+    assert DurationField(required=False).clean(text) == seconds

@@ -1,0 +1,139 @@
+"""The file tier: what is read, and what is refused with path, line and reason."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_ratelimit_rules import Limiter, rulesets
+from django_ratelimit_rules.exceptions import InvalidRulesFile
+from django_ratelimit_rules.rulesfile import read
+from tests.servers import wait_until
+
+GOOD = """\
+search:
+  mode: dry_run
+  failure_mode: closed
+  rules:
+    - {name: staff, action: skip, match: {is_staff: true}}
+    - name: per_user
+      limit: 30
+      period: 1m
+      characteristics: [user]
+      expires_at: 2999-12-31T23:59:59+00:00
+login:
+  - {name: per_ip, limit: 5, period: 10m, characteristics: [ip], ban_for: 15m}
+"""
+
+
+def written(folder, text, name="rules.yaml"):
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_yaml_is_read(tmp_path):
+    said = read(written(tmp_path, GOOD))
+    assert {name: [rule.name for rule in tier.rules] for name, tier in said.items()} == {
+        "search": ["staff", "per_user"],
+        "login": ["per_ip"],
+    }
+    assert (said["search"].mode, said["search"].failure_mode, said["login"].mode) == ("dry_run", "closed", None)
+    assert said["login"].rules[0].ban_for == 900
+
+
+def test_json_is_read_tabs_and_escapes_included(tmp_path):
+    rule = {"name": "r", "limit": 1, "period": 60, "match": {"path": ["/é", "\U0001f600"]}}
+    text = json.dumps({"search": [rule]}, indent="\t")
+    assert read(written(tmp_path, text, "rules.json"))["search"].rules[0].match == rule["match"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
+def test_an_empty_file_says_nothing(tmp_path, text):
+    assert read(written(tmp_path, text)) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("search:\n  rules: [\n", 3, "is no YAML"),
+        ("- 1\n- 2\n", 1, "must map limiters"),
+        ("Bad Name: []\n", 1, "is no name"),
+        ("search: 5\n", 1, "list of rules"),
+        ("search:\n  rules: []\n  modus: off\n", 3, "unknown field 'modus'"),
+        ("search:\n  mode: maybe\n", 2, "mode"),
+        ("search:\n  rules: {a: b}\n", 2, "must be a list"),
+        ("search:\n  - {name: a, limit: 1, period: 60}\n  - 7\n", 3, "object of fields"),
+        ("search:\n  - name: a\n    limit: -1\n    period: 60\n", 3, "rule 'a': limit: -1 is out of range"),
+        ("search:\n  - name: a\n    limit: 1\n    perod: 60\n", 4, "perod: unknown field"),
+        ("search:\n  - {limit: 1, period: 60}\n", 2, "needs a name"),
+        ("search:\n  - {name: a, action: skip}\n  - {name: a, action: skip}\n", 3, "used twice"),
+        ("search:\n  - name: a\n    action: skip\n    match:\n      path: {regex: '('}\n", 5, "'path'"),
+        ("search: []\nsearch: []\n", 2, "'search' is written twice"),
+        ("search:\n  - name: a\n    name: b\n    action: skip\n", 3, "'name' is written twice"),
+        ("a: &x []\nb: *x\n", 1, "aliases"),
+        ("a: !!python/object:os.system []\n", 1, "could not determine a constructor"),
+        ("? [1, 2]\n: []\n", 1, ""),
+    ],
+)
+def test_a_fault_is_named_with_path_line_and_reason(tmp_path, text, line, reason):
+    path = written(tmp_path, text)
+    with pytest.raises(InvalidRulesFile) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}:{line}: ")
+    assert reason in str(raised.value)
+
+
+def test_broken_json_and_missing_files_are_named(tmp_path):
+    with pytest.raises(InvalidRulesFile, match=r"rules\.json:2: is no JSON"):
+        read(written(tmp_path, "{\n", "rules.json"))
+    with pytest.raises(InvalidRulesFile, match="absent"):
+        read(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xff")
+    with pytest.raises(InvalidRulesFile, match="latin"):
+        read(tmp_path / "latin.yaml")
+
+
+@given(st.text(max_size=80) | st.text("-:{}[]&*!?|>'\"#\n \tab", max_size=80))
+def test_no_text_raises_anything_else(text):
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("rules.yaml", "rules.json"):
+            path = Path(folder) / name
+            path.write_text(text, "utf-8", errors="replace")
+            with contextlib.suppress(InvalidRulesFile):
+                read(path)
+
+
+@pytest.mark.django_db
+def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, settings, caplog):
+    path = written(tmp_path, "edited:\n  - {name: r, limit: 1, period: 60}\n")
+    settings.RATELIMIT_RULES_FILE = str(path)
+    limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])
+    assert limiter.check({}).evaluations[0].limit == 1
+    assert rulesets.effective("edited").rules[0][1] == "file"
+
+    replacement = written(tmp_path, "edited:\n  - {name: r, limit: 2, period: 60}\n", "next.yaml")
+    os.replace(replacement, path)
+    wait_until(lambda: limiter.check({}).evaluations[0].limit == 2, 3, "the new file")
+
+    path.write_text("edited:\n  - {name: r, limit: none, period: 60}\n")
+    wait_until(lambda: "refused as a whole" in caplog.text, 3, "the refusal")
+    assert limiter.check({}).evaluations[0].limit == 2
+    assert f"{path}:2" in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_file_that_is_broken_at_the_first_load_leaves_the_other_tiers(tmp_path, settings, caplog):
+    settings.RATELIMIT_RULES_FILE = str(written(tmp_path, "edited: 5\n"))
+    limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])
+    assert limiter.check({}).evaluations[0].limit == 9
+    assert [record.levelno for record in caplog.records if "refused" in record.getMessage()] == [logging.ERROR]
