@@ -1,7 +1,7 @@
 """The settings of this app: typed attributes, taken from Django's settings at use.
 
-Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered until Django says that a setting changed
-(``override_settings`` does), because a check reads several. No other module of this app touches ``django.conf``.
+Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered until Django says that a setting
+changed (``override_settings`` does), because a check reads several. No other module touches ``django.conf``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keeps the snapshot of rules fresh in every process, from a daemon thread: a check never asks the database.
 
 A change saved through Django is announced in Redis when it commits; the thread looks there twice per
-``RATELIMIT_RULES_REFRESH_SECONDS``, and at the rules file. A change made behind Django's back is found by a plain reload
-every 15 seconds.
+``RATELIMIT_RULES_REFRESH_SECONDS``, and at the rules file. A change made behind Django's back is found by a plain
+reload every 15 seconds.
 The thread starts with the first check (never at import) and again after a fork.
 """
 
@@ -14,7 +14,6 @@ import threading
 import time
 
 from django.db import connections, router, transaction
-from django.db.models.signals import post_delete, post_save
 
 from . import rulesets, signals, sometimes
 from .conf import settings
@@ -121,9 +120,4 @@ def _committed() -> None:
 
 def connect() -> None:
     """Listen for rule changes; called once by the app config."""
-    from .models import Rule, Ruleset
-
     signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.refresher")
-    for model in (Ruleset, Rule):
-        for written in (post_save, post_delete):
-            written.connect(rules_written, sender=model, dispatch_uid="django_ratelimit_rules.refresher")

@@ -1,7 +1,7 @@
 """The file tier: rules in a YAML or JSON file.
 
-A path goes in; what the file says of each limiter comes out, or InvalidRulesFile with path, line and reason: a file with
-one fault is refused as a whole. The file maps limiters to rulesets::
+A path goes in; what the file says of each limiter comes out, or InvalidRulesFile with path, line and reason: a file
+with one fault is refused as a whole. The file maps limiters to rulesets::
 
     search:
       mode: enforce

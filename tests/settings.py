@@ -11,6 +11,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["*"]
 USE_TZ = True
 ROOT_URLCONF = "tests.urls"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"
 

@@ -75,7 +75,7 @@ class Ends:
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as the bytes RE2 reads; a lone surrogate (of a header that was no UTF-8) fits no character there."""
+    """Return a text as the bytes RE2 reads; a lone surrogate (a header that was no UTF-8) fits no character there."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -205,12 +205,13 @@ def test_demo_without_a_redis_on_the_path_prints_what_every_rule_decided_and_end
     assert {row.limiter for row in table.values()} == {"site", "search", "login", "pipelines_create", "status"}
     assert {row.action for row in table.values()} == {"limit", "log", "skip"}
     # Twelve colleagues call twelve times each: ten of each get through until the organisation's hundred is used up.
-    assert table["org_pipeline_limit"][3:6] == ("144", "24", "24")
-    assert table["user_pipeline_limit"][3:6] == ("120", "20", "20")
+    assert table["org_pipeline_limit"][3:6] == ("144", "26", "26")
+    assert table["user_pipeline_limit"][3:6] == ("118", "18", "18")
     assert "ada (12)" in table["org_pipeline_limit"].clients
     assert table["account_limit"][3:6] == ("8", "3", "3")
+    assert table["status_limit"][3:6] == ("35", "5", "5")
     # The whole log passed the middleware; what a skip let through and what an earlier rule blocked did not get here.
-    assert 200 < int(table["client_shadow"].counted) <= 300 + 144 + 8
+    assert 200 < int(table["client_shadow"].counted) <= 300 + 144 + 8 + 35
     assert table["client_shadow"].blocked == "0"
     assert re.search(r"100\.\d+\.\d+\.\d+ \(\d+\)", table["client_limit"].clients)
     store = re.search(r"redis://\S+", done.stdout)

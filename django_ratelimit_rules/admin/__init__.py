@@ -1,0 +1,114 @@
+"""The operators' pages: rulesets, each with its rules inline in the order of their evaluation.
+
+Everything on them is shown and checked by :mod:`forms <.forms>`, :mod:`fields <.fields>` and :mod:`summaries
+<.summaries>`; this module says what stands where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db import models
+from django.db.models import Count, Prefetch, QuerySet
+from django.forms import Textarea
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from .. import registry
+from ..models import Rule, Ruleset
+from .forms import RuleForm, RulesFormSet
+from .summaries import rules_summary
+
+if TYPE_CHECKING:
+    BaseInline = admin.StackedInline[Rule, Ruleset]
+    BaseAdmin = admin.ModelAdmin[Ruleset]
+else:
+    BaseInline, BaseAdmin = admin.StackedInline, admin.ModelAdmin
+
+SUMMARY_RULES = 3
+
+
+class RuleInline(BaseInline):
+    """The rules of a ruleset, from the first evaluated to the last."""
+
+    model = Rule
+    form = RuleForm
+    formset = RulesFormSet
+    extra = 0
+    readonly_fields = ("summary",)
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "summary",
+                    ("position", "name", "enabled"),
+                    "action",
+                    ("limit", "period"),
+                    "characteristics",
+                    "match",
+                    "description",
+                )
+            },
+        ),
+        (
+            "Rarely needed: algorithm, distinct values, bans, charging by the answer, expiry",
+            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response", "expires_at")},
+        ),
+    )
+
+    @admin.display(description="Does now")
+    def summary(self, rule: Rule) -> SafeString | str:
+        """What the saved rule does; what is typed into the form does not show here before it is saved."""
+        return getattr(rule, "summary_as_saved", None) or "Nothing yet: this rule is not saved."
+
+
+@admin.register(Ruleset)
+class RulesetAdmin(BaseAdmin):
+    """One page per limiter."""
+
+    inlines = (RuleInline,)
+    list_display = ("name", "mode_in_short", "number_of_rules", "summary", "updated_at")
+    list_filter = ("mode", "failure_mode", "rules__action", "updated_at")
+    search_fields = ("name", "description", "rules__name")
+    readonly_fields = ("properties",)
+    formfield_overrides = {models.TextField: {"widget": Textarea(attrs={"cols": 80, "rows": 2})}}
+    fieldsets = (
+        (None, {"fields": (("name", "mode"), "description")}),
+        ("When Redis fails", {"classes": ("collapse",), "fields": ("failure_mode",)}),
+        ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
+    )
+
+    class Media:
+        css = {"all": ("django_ratelimit_rules/admin.css",)}
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Ruleset]:
+        """Load with each ruleset the few rules that the list shows, and how many there are."""
+        first = Prefetch("rules", Rule.objects.order_by("position", "pk")[:SUMMARY_RULES], to_attr="first_rules")
+        return super().get_queryset(request).annotate(rule_count=Count("rules", distinct=True)).prefetch_related(first)
+
+    @admin.display(description="mode", ordering="mode")
+    def mode_in_short(self, ruleset: Ruleset) -> str:
+        """The mode, without its explanation; a ruleset that states none enforces."""
+        return ruleset.mode.replace("_", " ") or "enforce"
+
+    @admin.display(description="rules", ordering="rule_count")
+    def number_of_rules(self, ruleset: Any) -> int:
+        """How many rules there are, disabled ones included."""
+        count: int = ruleset.rule_count
+        return count
+
+    @admin.display(description="summary")
+    def summary(self, ruleset: Any) -> SafeString:
+        """The first rules, as sentences."""
+        return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
+
+    @admin.display(description="Properties")
+    def properties(self, _ruleset: Ruleset) -> SafeString:
+        """All properties a rule can count by or ask for."""
+        known = registry.known_properties().values()
+        rows = ((each.name, each.description or "given by the code", ", ".join(each.choices)) for each in known)
+        lines = format_html_join("", "<tr><td><code>{}</code></td><td>{}</td><td>{}</td></tr>", rows)
+        return format_html('<table class="ratelimit-properties">{}</table>', lines)

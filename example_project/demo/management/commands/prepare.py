@@ -1,0 +1,25 @@
+"""``manage.py prepare``: tables, accounts and rules."""
+
+from django.contrib.auth import get_user_model
+from django.core.management import BaseCommand, call_command
+
+from demo import rules
+from demo.people import ADMIN, COLLEAGUES, WITH_PASSWORD
+
+
+class Command(BaseCommand):
+    """Make the database ready; what is there already stays."""
+
+    help = "Create the tables, the accounts and the rules of the example site, where they are missing."
+
+    def handle(self, **options: object) -> None:
+        """Run migrations, then write what is missing."""
+        call_command("migrate", verbosity=0)
+        users = get_user_model().objects
+        if not users.filter(username=ADMIN).exists():
+            users.create_superuser(ADMIN, password=ADMIN)
+        for username in COLLEAGUES:
+            if not users.filter(username=username).exists():
+                users.create_user(username, password=username if username in WITH_PASSWORD else None)
+        rules.install()
+        self.stdout.write(f"Database ready: {users.count()} accounts, {len(rules.RULESETS)} limiters.")

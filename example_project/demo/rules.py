@@ -1,0 +1,111 @@
+"""The rules that the demo starts with. They go into the database; from then on the admin is the place to edit them.
+
+Together they show each action: limits alone and side by side, a ``log`` rule that tries a lower threshold beside the
+limit it may replace, a bypass that ``log`` counts before ``skip`` lets it through.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from django_ratelimit_rules.models import Rule, Ruleset
+
+MINUTE, HOUR = 60, 3600
+
+# Those who hold the bypass header, and the archive's crawlers by their network.
+WELCOME = [{"bypass": True}, {"ip": {"cidr": "100.115.218.0/24"}}]
+
+SITE: list[dict[str, Any]] = [
+    {
+        "name": "operators",
+        "action": "skip",
+        "match": {"path": {"prefix": ["/admin/", "/metrics"]}},
+        "description": "Whatever the rules below say, they can be repaired in the admin.",
+    },
+    {
+        "name": "welcome_seen",
+        "action": "log",
+        "match": WELCOME,
+        "characteristics": ["ip"],
+        "limit": 10,
+        "period": HOUR,
+        "description": "Counts what the next rule lets through; never blocks.",
+    },
+    {"name": "welcome", "action": "skip", "match": WELCOME, "description": "The bypass: no rule below sees them."},
+    {
+        "name": "crawler_limit",
+        "match": {"header.user-agent": {"regex": "(?i)bot|crawler|spider|slurp"}},
+        "characteristics": ["header.user-agent"],
+        "limit": 50,
+        "period": HOUR,
+        "description": "One crawler is one client, however many addresses it uses.",
+    },
+    {
+        "name": "nameless_limit",
+        "match": {"header.user-agent": None},
+        "characteristics": ["ip"],
+        "limit": 20,
+        "period": HOUR,
+        "description": "Programs that do not say who they are.",
+    },
+    {
+        "name": "download_limit",
+        "match": {"path": {"prefix": "/files/"}},
+        "characteristics": ["ip"],
+        "limit": 15,
+        "period": HOUR,
+    },
+    {
+        "name": "client_shadow",
+        "action": "log",
+        "characteristics": ["ip"],
+        "limit": 50,
+        "period": HOUR,
+        "description": "Whom would a threshold of 50 hit? Read it here before it hurts anybody.",
+    },
+    {"name": "client_limit", "characteristics": ["ip"], "limit": 100, "period": HOUR},
+]
+
+SEARCH: list[dict[str, Any]] = [
+    {"name": "minute_limit", "characteristics": ["ip"], "limit": 20, "period": MINUTE},
+    {"name": "hour_limit", "characteristics": ["ip"], "limit": 100, "period": HOUR},
+]
+
+LOGIN: list[dict[str, Any]] = [
+    {"name": "address_limit", "characteristics": ["ip"], "limit": 20, "period": HOUR},
+    {
+        "name": "account_limit",
+        "characteristics": ["post.username|strip|lower"],
+        "limit": 5,
+        "period": 10 * MINUTE,
+        "description": "Guesses at one account, from wherever they come.",
+    },
+]
+
+PIPELINES: list[dict[str, Any]] = [
+    {"name": "org_pipeline_limit", "characteristics": ["namespace"], "limit": 100, "period": MINUTE},
+    {"name": "user_pipeline_limit", "characteristics": ["user"], "limit": 10, "period": MINUTE},
+]
+
+STATUS: list[dict[str, Any]] = [{"name": "status_limit", "characteristics": ["ip"], "limit": 30, "period": MINUTE}]
+
+RULESETS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "site": ("Every request, through the middleware.", SITE),
+    "search": ("The public search, and the tags of the blog.", SEARCH),
+    "login": ("Sign-in attempts.", LOGIN),
+    "pipelines_create": ("The pipelines API: the organisation and the user must both have room.", PIPELINES),
+    "status": ("An async view.", STATUS),
+}
+
+
+@transaction.atomic
+def install() -> None:
+    """Write the rules of each ruleset that is not there yet; what somebody edited stays."""
+    for name, (description, rules) in RULESETS.items():
+        ruleset, created = Ruleset.objects.get_or_create(name=name, defaults={"description": description})
+        for position, fields in enumerate(rules if created else ()):
+            rule = Rule(ruleset=ruleset, position=position, **fields)
+            rule.full_clean()
+            rule.save()

@@ -1,0 +1,78 @@
+"""What the replay sends: requests of the access log, then a few scripted ones. Values only; nothing is sent here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from accounts.tokens import token_for
+from django.contrib.auth import get_user_model
+from django.test import RequestFactory
+from django.utils.encoding import iri_to_uri
+
+from .people import COLLEAGUES
+
+ACCESS_LOG = Path(__file__).resolve().parent.parent / "traffic" / "access.log"
+
+# Apache's combined log format: address, identity, user, [time], "request line", status, size, "referrer", "user agent".
+LINE = re.compile(r'(\S+) \S+ \S+ \[[^\]]+\] "([A-Z]+) (\S+) [^"]*" \d{3} \S+ "[^"]*" "(.*)"')
+FORM = "application/x-www-form-urlencoded"
+
+
+class Visit(NamedTuple):
+    """One request to be sent. ``client`` is how the table names who sent it."""
+
+    client: str
+    method: str
+    target: str
+    address: str
+    headers: Mapping[str, str] = {}
+    form: Mapping[str, str] = {}
+
+    def environ(self) -> dict[str, object]:
+        """Return the request as a WSGI server would hand it over."""
+        # One slash: a target that starts with two would read as a host name.
+        target = "/" + iri_to_uri(self.target).lstrip("/")
+        request = RequestFactory(headers={"Host": "127.0.0.1", **self.headers}).generic(
+            self.method, target, urlencode(self.form), FORM if self.form else "", REMOTE_ADDR=self.address
+        )
+        # Django has put the decoded path there; a server would hand over its bytes, read as Latin-1.
+        return request.environ | {"PATH_INFO": request.path_info.encode().decode("iso-8859-1")}
+
+
+def logged_visits(count: int | None = None) -> Iterator[Visit]:
+    """Yield the first ``count`` requests of the access log, all of them without a number."""
+    with ACCESS_LOG.open(encoding="utf-8", errors="replace") as lines:
+        for found in map(LINE.match, islice(lines, count)):
+            if found:
+                address, method, target, agent = found.groups()
+                yield Visit(address, method, target, address, {} if agent == "-" else {"User-Agent": agent})
+
+
+def pipeline_visits() -> Iterator[Visit]:
+    """Yield twelve API calls by each of an organisation's twelve colleagues, one colleague after the other."""
+    users = get_user_model().objects.filter(username__in=COLLEAGUES).order_by("pk")
+    for number, user in enumerate(users, start=1):
+        headers = {"Authorization": f"Bearer {token_for(user)}", "User-Agent": "pipelines-cli/3.1"}
+        for _ in range(12):
+            yield Visit(user.get_username(), "POST", "/orgs/7/pipelines/", f"192.0.2.{number}", headers)
+
+
+def sign_in_visits() -> Iterator[Visit]:
+    """Yield eight guesses at one account's password, each from another address."""
+    csrf_token = "0123456789abcdefghijABCDEFGHIJxy"
+    headers = {"Cookie": f"csrftoken={csrf_token}", "User-Agent": "password-guesser/0.9"}
+    for number in range(1, 9):
+        address = f"198.51.100.{number}"
+        form = {"username": "zoe", "password": f"guess {number}", "csrfmiddlewaretoken": csrf_token}
+        yield Visit(address, "POST", "/accounts/login/", address, headers, form)
+
+
+def status_visits() -> Iterator[Visit]:
+    """Yield 35 looks of a dashboard at the status view."""
+    for _ in range(35):
+        yield Visit("dashboard", "GET", "/status/", "203.0.113.9", {"User-Agent": "dashboard/1.0"})

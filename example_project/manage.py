@@ -1,0 +1,24 @@
+#!/usr/bin/env python
+"""Django's command line for the example site; ``manage.py demo`` shows everything at once."""
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Run one management command; Ctrl-C ends it without a traceback."""
+    # The app beside this directory is the one to show, even when another version of it is installed.
+    sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
+    # Not setdefault: whoever tries the demo may have the settings of a site of their own in the environment.
+    os.environ["DJANGO_SETTINGS_MODULE"] = "example.settings"
+    from django.core.management import execute_from_command_line
+
+    try:
+        execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

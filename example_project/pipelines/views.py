@@ -1,0 +1,21 @@
+"""An organisation's pipelines API: the example of two limits that must both pass, the organisation's and the user's."""
+
+from uuid import uuid4
+
+from accounts.tokens import token_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_POST
+
+from django_ratelimit_rules import Limiter, rate_limited
+
+# `namespace` is a fact that only this view knows; naming it here lets the admin offer it.
+Limiter("pipelines_create", properties=["namespace"])
+
+
+@token_required
+@require_POST
+@rate_limited("pipelines_create", identifier=lambda request, namespace: {"namespace": namespace})
+def create(request: HttpRequest, namespace: int) -> HttpResponse:
+    """Start a pipeline of an organisation."""
+    pipeline = {"id": uuid4().hex, "namespace": namespace, "started_by": request.user.get_username()}
+    return JsonResponse(pipeline, status=201)
