@@ -94,17 +94,20 @@ def make_machine(redis_counters: RedisCounters, clock: Any) -> type[RuleBasedSta
         @rule(cost=costs)
         def settle(self, cost: float) -> None:
             if self.pending:
+                clock.rest()
                 redis_counters.hit(self.pending, cost, Verb.CHARGE)
                 self.memory.hit(self.pending, cost, Verb.CHARGE)
                 self.pending = ()
 
         @rule(identifier=identifiers)
         def reset(self, identifier: dict[str, str]) -> None:
+            clock.rest()
             keys = counter_keys(self.ruleset, identifier.get)
             assert redis_counters.reset(keys) == self.memory.reset(keys)
 
         def compare(self, identifier: dict[str, str], cost: float, verb: Verb) -> None:
             planned = plan(self.ruleset, identifier.get)
+            clock.rest()
             answers = [
                 decide(planned, store.hit(planned.hits, cost, verb) if planned.hits else ())
                 for store in (redis_counters, self.memory)
