@@ -1,13 +1,11 @@
 """Metrics of every check, in the registry that django-prometheus serves. Labels come from configuration alone.
 
-Listens to the app's signals; children are looked up once per combination of labels, because ``labels()`` costs more
-than counting.
+Listens to the app's signals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from django_prometheus.conf import NAMESPACE
 from prometheus_client import Counter, Gauge, Histogram
@@ -59,26 +57,54 @@ check_seconds = Histogram(
     buckets=BUCKETS,
 )
 
-_children: dict[tuple[Any, ...], Callable[..., None]] = {}
+Count = Callable[[], None]
+
+
+class Children:
+    """The counters of one limiter, each looked up once: ``labels()`` costs more than counting."""
+
+    __slots__ = ("_evaluations", "_limiter", "allow", "block", "observe")
+
+    def __init__(self, limiter: str) -> None:
+        self._limiter = limiter
+        self._evaluations: dict[tuple[str, str, str, bool], Count] = {}
+        self.allow: Count = calls.labels(limiter, "allow").inc
+        self.block: Count = calls.labels(limiter, "block").inc
+        self.observe: Callable[[float], None] = check_seconds.labels(limiter).observe
+
+    def evaluated(self, rule: str, action: str, result: str, exceeded: bool) -> None:
+        """Count one evaluation."""
+        key = (rule, action, result, exceeded)
+        count = self._evaluations.get(key)
+        if count is None:
+            labels = (self._limiter, rule, str(action), str(result), "true" if exceeded else "false")
+            count = self._evaluations[key] = rule_evaluations.labels(*labels).inc
+        count()
+
+
+_of: dict[str, Children] = {}
 _shown: set[tuple[str, str]] = set()
 
 
 def count_check(limiter: str, result: Result, seconds: float, **_: object) -> None:
     """Receiver of ``signals.checked``."""
-    _count(calls, limiter, result.action)
+    children = _of.get(limiter)
+    if children is None:
+        children = _of[limiter] = Children(limiter)
+    if result.action is Outcome.ALLOW:
+        children.allow()
+    else:
+        children.block()
     for evaluation in result.evaluations:
-        _count(rule_evaluations, limiter, evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
+        children.evaluated(evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
     if result.skipped and result.rule is not None:
-        _count(rule_evaluations, limiter, result.rule, Action.SKIP, Outcome.ALLOW, False)
-    observe = _children.get((check_seconds, limiter))
-    if observe is None:
-        observe = _children[check_seconds, limiter] = check_seconds.labels(limiter).observe
-    observe(seconds)
+        children.evaluated(result.rule, Action.SKIP, Outcome.ALLOW, False)
+    children.observe(seconds)
 
 
 def count_error(limiter: str, **_: object) -> None:
     """Receiver of ``signals.failed``."""
-    _count(errors, limiter)
+    errors.labels(limiter).inc()
 
 
 def show_rules(snapshot: Snapshot, **_: object) -> None:
@@ -100,15 +126,6 @@ def show_rules(snapshot: Snapshot, **_: object) -> None:
                 gauge.remove(*labels)
     _shown.clear()
     _shown.update(shown)
-
-
-def _count(counter: Counter, *labels: object) -> None:
-    key = (counter, *labels)
-    inc = _children.get(key)
-    if inc is None:
-        texts = [str(label).lower() if isinstance(label, bool) else str(label) for label in labels]
-        inc = _children[key] = counter.labels(*texts).inc
-    inc()
 
 
 def connect() -> None:

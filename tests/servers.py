@@ -91,7 +91,7 @@ class Clock:
         self.advance(0)
 
     def rest(self) -> None:
-        """Let the server forget the time it noted down: for a millisecond it adds up its own ticks instead of looking."""
+        """Let the server forget the time it noted: for a millisecond it adds up its own ticks instead of looking."""
         time.sleep(0.002)
 
     def server_milliseconds(self) -> int:

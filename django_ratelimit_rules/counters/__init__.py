@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from typing import Protocol
 
 from ..engine import Hit, Tally
 from ..engine.results import Number
+from ..engine.rules import Word
 
 
-class Verb(StrEnum):
+class Verb(Word):
     """What to do with a chain of hits."""
 
     CHECK = "check"

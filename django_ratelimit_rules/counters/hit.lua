@@ -22,37 +22,43 @@
 --           treated as absent and overwritten: a foreign value must not lock anybody out.
 
 local CHECK, PEEK, CHARGE = 0, 1, 2
-local packed = ARGV[1]
-local verb, cost, next_hit = struct.unpack('<Bd', packed)
-local kinds, limits, periods, bans = {}, {}, {}, {}
-for i = 1, #KEYS do
-  kinds[i], limits[i], periods[i], bans[i], next_hit = struct.unpack('<Bddd', packed, next_hit)
-end
-
+local HIT = '<Bddd'
 local SAFE, LARGEST = 2 ^ 53, 1.7e308
-local floor, call = math.floor, redis.call
+local call, packed = redis.call, ARGV[1]
+local verb, cost, first = struct.unpack('<Bd', packed)
 local values = call('MGET', unpack(KEYS))
 local reply = {}
 
 -- The common case first, without making a single function: fixed windows that have refused nothing yet and have room,
 -- and a whole cost. Where anything else turns up nothing is written yet, and the general way below decides.
-local common = verb == CHECK and cost > 0 and cost == floor(cost)
+local common, at = verb == CHECK and cost > 0 and cost % 1 == 0, first
 for i = 1, #KEYS do
   if not common then break end
-  local value, kind, used, ttl = values[i], kinds[i], 0, periods[i]
+  local kind, limit, ttl, used, value = nil, nil, nil, 0, values[i]
+  local ban
+  kind, limit, ttl, ban, at = struct.unpack(HIT, packed, at)
   if value then used, ttl = tonumber(value) or -1, call('PTTL', KEYS[i]) end
   local after = used + cost
-  common = (kind == 4 or kind == 0) and used >= 0 and used == floor(used) and after <= limits[i] and ttl > 0
+  common = (kind == 4 or kind == 0) and used >= 0 and used % 1 == 0 and after <= limit and ttl > 0
   reply[2 * i - 1], reply[2 * i] = after, ttl
 end
 if common then
   local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
   for i = 1, #KEYS do
-    if values[i] then call('INCRBY', KEYS[i], amount) else call('SET', KEYS[i], cost, 'PX', periods[i]) end
+    if values[i] then
+      call('INCRBY', KEYS[i], amount)
+    else
+      call('SET', KEYS[i], amount, 'PX', reply[2 * i])
+    end
   end
   return reply
 end
 
+local kinds, limits, periods, bans = {}, {}, {}, {}
+for i = 1, #KEYS do
+  kinds[i], limits[i], periods[i], bans[i], first = struct.unpack(HIT, packed, first)
+end
+local floor = math.floor
 reply = {}
 local writes = verb ~= PEEK
 local left = {}   -- milliseconds the stored counter still lives; nil when there is none

@@ -22,6 +22,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from ..conf import settings
 from ..engine import Algorithm, Hit, Tally
+from ..engine.plans import new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import Verb
@@ -235,7 +236,9 @@ async def _disconnect_with_loop(pool: redis.asyncio.ConnectionPool) -> AsyncGene
 def _tallies(reply: list[Any]) -> list[Tally]:
     if reply[0] != -1:
         pairs = iter(reply)
-        return [Tally(used, used, False, False, reset, 0) for used, reset in zip(pairs, pairs, strict=True)]
+        return [
+            new_tuple(Tally, (used, used, False, False, reset, 0)) for used, reset in zip(pairs, pairs, strict=True)
+        ]
     fields = iter(reply[1:])
     return [
         Tally(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
-from .plans import Hit, Plan
-from .rules import Action, FailureMode, Mode
+from .plans import Hit, Plan, new_tuple
+from .rules import Action, FailureMode, Mode, Word
 
 Number = int | float
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """What a caller should do."""
 
     ALLOW = "allow"
     BLOCK = "block"
+
+
+ALLOW, BLOCK = Outcome.ALLOW, Outcome.BLOCK
 
 
 class Tally(NamedTuple):
@@ -96,34 +98,38 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     pending = []
     share = 2.0
     for hit, tally in zip(plan.hits, tallies, strict=False):
+        rule, _, limit, period, enforced, looked, _ = hit
         used, count, exceeded, banned, reset_ms, retry_ms = tally
-        blocks = exceeded and hit.enforced
-        rule = hit.rule
-        remaining = hit.limit - used if used < hit.limit else 0
-        evaluation = Evaluation(
-            rule.name,
-            rule.action,
-            Outcome.BLOCK if blocks else Outcome.ALLOW,
-            count,
-            used,
-            hit.limit,
-            hit.period,
-            remaining,
-            exceeded,
-            banned,
-            reset_ms / 1000,
+        remaining = limit - used if used < limit else 0
+        outcome = BLOCK if exceeded and enforced else ALLOW
+        evaluation = new_tuple(
+            Evaluation,
+            # In the order of the fields.
+            (
+                rule.name,
+                rule.action,
+                outcome,
+                count,
+                used,
+                limit,
+                period,
+                remaining,
+                exceeded,
+                banned,
+                reset_ms / 1000,
+            ),
         )
         evaluations.append(evaluation)
         if exceeded:
             result.exceeded = True
-        elif hit.looked:
+        elif looked:
             pending.append(hit)
-        if blocks:
-            result.action = Outcome.BLOCK
+        if outcome is BLOCK:
+            result.action = BLOCK
             result.most_restrictive = evaluation
             result.retry_after = None if retry_ms < 0 else retry_ms / 1000
-        elif hit.enforced and remaining / hit.limit < share:
-            share = remaining / hit.limit
+        elif enforced and remaining / limit < share:
+            share = remaining / limit
             result.most_restrictive = evaluation
     result.evaluations = tuple(evaluations)
     if evaluations:

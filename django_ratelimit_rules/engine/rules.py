@@ -22,7 +22,13 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 MAX_LIMIT = 10**12
 
 
-class Action(StrEnum):
+class Word(StrEnum):
+    """A text of a fixed vocabulary, hashed as the text it is: an Enum's own hash is a Python call, on every check."""
+
+    __hash__ = str.__hash__
+
+
+class Action(Word):
     """What a rule does. ``block`` and ``allow`` are read as the older names of ``limit`` and ``skip``."""
 
     LIMIT = "limit"
@@ -34,7 +40,7 @@ class Action(StrEnum):
         return {"block": cls.LIMIT, "allow": cls.SKIP}.get(value) if isinstance(value, str) else None
 
 
-class Algorithm(StrEnum):
+class Algorithm(Word):
     """How a rule counts."""
 
     FIXED_WINDOW = "fixed_window"
@@ -42,7 +48,7 @@ class Algorithm(StrEnum):
     TOKEN_BUCKET = "token_bucket"
 
 
-class Mode(StrEnum):
+class Mode(Word):
     """Whether a ruleset enforces, only reports (every limit acts as log), or is off."""
 
     ENFORCE = "enforce"
@@ -50,7 +56,7 @@ class Mode(StrEnum):
     OFF = "off"
 
 
-class FailureMode(StrEnum):
+class FailureMode(Word):
     """What answers when a check fails: allow, block, or counters of this process."""
 
     OPEN = "open"
