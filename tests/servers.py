@@ -64,9 +64,12 @@ def redis_server(
             client = redis.Redis(port=port)
 
             def answers() -> bool:
-                with contextlib.suppress(redis.ConnectionError):
+                try:
                     return bool(client.ping())
-                return False
+                except redis.AuthenticationError:
+                    return True
+                except redis.ConnectionError:
+                    return False
 
             wait_until(answers, what=f"Redis on port {port}")
             client.close()

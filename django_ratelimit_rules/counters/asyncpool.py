@@ -21,6 +21,13 @@ def async_pool(pool: Any) -> Any:
     return redis.asyncio.ConnectionPool(connection_class, max_connections=pool.max_connections, **options)
 
 
+async def disconnect(pool: Any) -> None:
+    """Close all connections of an asyncio pool, and those by which it asks Sentinels."""
+    await pool.disconnect()
+    for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+        await sentinel.aclose()
+
+
 def _sentinel_pool(pool: sync_sentinel.SentinelConnectionPool) -> Any:
     manager: Any = pool.sentinel_manager
     addresses = [

@@ -13,7 +13,6 @@ from importlib.resources import files
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import redis.asyncio
 from django.core.cache import InvalidCacheBackendError, caches
 from django.core.cache.backends.base import default_key_func
 from django.core.exceptions import ImproperlyConfigured
@@ -26,7 +25,7 @@ from ..engine.plans import new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import Verb
-from .asyncpool import async_pool
+from .asyncpool import async_pool, disconnect
 from .breaker import Breaker
 from .connections import Connections
 
@@ -225,12 +224,12 @@ class RedisCounters:
         return self._client
 
 
-async def _disconnect_with_loop(pool: redis.asyncio.ConnectionPool) -> AsyncGenerator[None, None]:
+async def _disconnect_with_loop(pool: Any) -> AsyncGenerator[None, None]:
     """Close the pool when its event loop shuts down: loops close their asynchronous generators before they end."""
     try:
         yield
     finally:
-        await pool.disconnect()
+        await disconnect(pool)
 
 
 def _tallies(reply: list[Any]) -> list[Tally]:

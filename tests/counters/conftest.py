@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,3 +43,10 @@ def make_hit(name: str = "r", value: str = "42", *, enforced: bool = True, membe
     rule = Rule(name, **options)
     key = counter_prefix("test", rule) + value
     return Hit(rule, key, rule.limit, rule.period, enforced, rule.response is not None, member)
+
+
+@pytest.fixture(autouse=True)
+def _collect() -> Iterator[None]:
+    """Find what a test left open in that test, not in a later one."""
+    yield
+    gc.collect()

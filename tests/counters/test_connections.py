@@ -1,0 +1,214 @@
+"""Every way an alias may reach its Redis, in both colours: sockets, credentials, TLS, Sentinel, forks and many loops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.counters.redis import RedisCounters, current
+from django_ratelimit_rules.exceptions import CountersUnavailable
+from django_ratelimit_rules.testing import override_ruleset
+from tests.counters.conftest import make_hit
+from tests.servers import free_port, redis_binary, redis_server, wait_until
+
+BACKEND = {"BACKEND": "django_redis.cache.RedisCache"}
+
+
+def count_in_both_colours(settings, **cache) -> list[int]:
+    """Count twice on an alias, once synchronously and once not; return what the counter said."""
+    settings.CACHES = {"default": BACKEND | cache}
+    hit = make_hit(limit=9)
+    first = current().hit([hit])[0].used
+    return [first, asyncio.run(current().ahit([hit]))[0].used]
+
+
+def test_a_unix_socket(settings, tmp_path):
+    path = tmp_path / "redis.sock"
+    with redis_server(None, "--unixsocket", str(path)):
+        assert count_in_both_colours(settings, LOCATION=f"unix://{path}?db=1") == [1, 2]
+
+
+def test_a_user_restricted_to_the_prefix_with_its_password(settings):
+    acl = ["user", "app", "on", ">s3cret:@/", "~site:1:rl*", "+eval", "+evalsha", "+@read", "+@write", "+@connection"]
+    with redis_server(None, *["--user", *acl[1:]]) as url:
+        options = {"USERNAME": "app", "PASSWORD": "s3cret:@/"}
+        assert count_in_both_colours(settings, LOCATION=f"{url}/0", OPTIONS=options, KEY_PREFIX="site") == [1, 2]
+        current().announce()
+        assert current().revision() == "1"
+        settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_PREFIX": "elsewhere"}}
+        with pytest.raises(CountersUnavailable, match=r"(?i)permission"):
+            current().hit([make_hit()])
+
+
+def test_a_password_that_is_wrong_is_counters_unavailable(settings):
+    with redis_server(None, "--requirepass", "right") as url:
+        settings.CACHES = {"default": BACKEND | {"LOCATION": f"{url}/0", "OPTIONS": {"PASSWORD": "wrong"}}}
+        with pytest.raises(CountersUnavailable):
+            current().hit([make_hit()])
+        with pytest.raises(CountersUnavailable):
+            asyncio.run(RedisCounters("default").ahit([make_hit()]))
+
+
+@pytest.fixture
+def certificate(tmp_path) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed, so no certificate can be made")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+        + ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        + ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
+        check=True,
+        capture_output=True,
+    )
+    return tmp_path / "cert.pem"
+
+
+def test_tls_with_a_certificate_that_is_checked(settings, certificate):
+    if b"--tls" not in subprocess.run([redis_binary(), "--tls-port", "0", "--version"], capture_output=True).stdout:
+        probe = subprocess.run(
+            [redis_binary(), "--tls-port", "0", "--port", "0", "--dir", "/nowhere"], capture_output=True
+        )
+        if b"tls" in (probe.stdout + probe.stderr).lower():
+            pytest.skip("this server was built without TLS")
+    port = free_port()
+    files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(certificate.with_name("key.pem"))]
+    with redis_server(
+        None, "--tls-port", str(port), *files, "--tls-ca-cert-file", str(certificate), "--tls-auth-clients", "no"
+    ):
+        options = {"CONNECTION_POOL_KWARGS": {"ssl_ca_certs": str(certificate), "ssl_cert_reqs": "required"}}
+        location = f"rediss://localhost:{port}/0"
+        assert count_in_both_colours(settings, LOCATION=location, OPTIONS=options) == [1, 2]
+
+
+@pytest.fixture
+def sentinel(tmp_path) -> Iterator[int]:
+    """A master watched by a Sentinel; yields the Sentinel's port."""
+    port = free_port()
+    with redis_server() as url:
+        master = url.rsplit(":", 1)[1]
+        config = tmp_path / "sentinel.conf"
+        config.write_text(f"port {port}\nbind 127.0.0.1\nsentinel monitor primary 127.0.0.1 {master} 1\n")
+        process = subprocess.Popen(
+            [redis_binary(), str(config), "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            client = redis.Redis(port=port)
+
+            def knows() -> bool:
+                try:
+                    return client.sentinel_get_master_addr_by_name("primary") is not None
+                except redis.ConnectionError:
+                    return False
+
+            wait_until(knows, what="the Sentinel")
+            client.close()
+            yield port
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_a_master_found_through_sentinel(settings, sentinel):
+    settings.DJANGO_REDIS_CONNECTION_FACTORY = "django_redis.pool.SentinelConnectionFactory"
+    options = {"CLIENT_CLASS": "django_redis.client.SentinelClient", "SENTINELS": [("127.0.0.1", sentinel)]}
+    assert count_in_both_colours(settings, LOCATION="redis://primary/0", OPTIONS=options) == [1, 2]
+
+
+def test_serializers_and_compressors_of_the_alias_do_not_touch_counters(settings):
+    options = {
+        "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
+        "COMPRESSOR": "django_redis.compressors.zlib.ZlibCompressor",
+    }
+    location = settings.CACHES["default"]["LOCATION"]
+    assert count_in_both_colours(settings, LOCATION=location, OPTIONS=options) == [1, 2]
+
+
+def test_one_process_may_run_many_loops_one_after_the_other_and_side_by_side():
+    hit = make_hit(limit=99)
+    counters = RedisCounters("default")
+
+    async def ten() -> None:
+        await asyncio.gather(*[counters.ahit([hit]) for _ in range(10)])
+
+    asyncio.run(ten())
+    asyncio.run(ten())
+    threads = [threading.Thread(target=asyncio.run, args=(ten(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counters.hit([hit])[0].used == 51
+
+
+def test_connections_of_a_loop_are_closed_with_it(redis_client):
+    before = len(redis_client.client_list())
+    counters = RedisCounters("default")
+
+    async def some() -> None:
+        await asyncio.gather(*[counters.ahit([make_hit()]) for _ in range(5)])
+        assert len(redis_client.client_list()) >= before + 1
+
+    asyncio.run(some())
+    wait_until(lambda: len(redis_client.client_list()) <= before, what="the connections to close")
+
+
+async def test_a_cancelled_check_leaves_no_answer_for_the_next_one(redis_client):
+    counters = RedisCounters("default")
+    slow, quick = make_hit("slow", limit=5), make_hit("quick", limit=99)
+    await counters.ahit([quick], 7)
+    for _ in range(20):
+        task = asyncio.create_task(counters.ahit([slow]))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await counters.ahit([quick], 0))[0].used == 7
+
+
+def test_a_forked_child_opens_connections_of_its_own(redis_client):
+    counters = RedisCounters("default")
+    hit = make_hit(limit=9999)
+    counters.hit([hit])
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            try:
+                for _ in range(50):
+                    counters.hit([hit])
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        children.append(child)
+    for _ in range(50):
+        counters.hit([hit])
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0]
+    assert counters.hit([hit])[0].used == 202
+
+
+def test_a_server_that_restarted_is_found_again_at_the_next_check(settings):
+    port = free_port()
+    settings.CACHES = {"default": BACKEND | {"LOCATION": f"redis://127.0.0.1:{port}/0"}}
+    with override_ruleset("restarted", [Rule("r", limit=9, period=60)]):
+        limiter = Limiter("restarted")
+        for _ in range(2):
+            with redis_server(port):
+                # Idle connections of the server before are found dead before anything is sent on them.
+                assert not limiter.check({}).error
+
+
+def test_connections_grow_with_threads_not_with_calls(redis_client):
+    counters = RedisCounters("default")
+    before = len(redis_client.client_list())
+    for _ in range(200):
+        counters.hit([make_hit(limit=10**6)])
+    assert len(redis_client.client_list()) <= before + 1
+    counters.close()
