@@ -153,8 +153,7 @@ local function others()
     local elapsed = now() - index * period
     local previous, current, banned_until = 0, 0, 0
     local found = values[i] and numbers(values[i], 5, 5)
-    if found then
-      remaining(i, 2 * period)
+    if found and remaining(i, 2 * period) then
       banned_until = found[5]
       if found[1] == period then
         if found[2] > index then index, elapsed = found[2], 0 end
@@ -206,8 +205,7 @@ local function others()
   read[2] = function(i)
     local period, limit, units, fractional, banned_until = periods[i], limits[i], 0, 0, 0
     local found = values[i] and numbers(values[i], 5, 5)
-    if found then
-      remaining(i, period)
+    if found and remaining(i, period) then
       units, banned_until, fractional = found[1], found[4], found[5]
       if found[3] ~= period then units = ceil(units * period / max(found[3], 1)) end
       units = max(0, units - max(0, now() - found[2]) * limit)

@@ -103,9 +103,10 @@ class MemoryCounters:
     def reset(self, keys: Iterable[str]) -> int:
         """Forget counters; return how many there were."""
         with self._lock:
-            now = self._clock()
+            now = floor(self._clock())
             found = [self._counters.pop(key, None) for key in set(keys)]
-            return sum(counter is not None and counter.expires > now for counter in found)
+            # As Redis does: a key is there for the whole of its last millisecond.
+            return sum(counter is not None and counter.expires >= now for counter in found)
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """As :meth:`hit`: nothing here waits."""

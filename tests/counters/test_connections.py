@@ -1,4 +1,4 @@
-"""Every way an alias may reach its Redis, in both colours: sockets, credentials, TLS, Sentinel, forks and many loops."""
+"""Every way an alias may reach its Redis, in both colours: sockets, credentials, TLS, Sentinel, forks, many loops."""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ def certificate(tmp_path) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed, so no certificate can be made")
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        + ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+            *("-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")),
+        ],
         check=True,
         capture_output=True,
     )
@@ -181,12 +183,13 @@ def test_a_forked_child_opens_connections_of_its_own(redis_client):
     for _ in range(3):
         child = os.fork()
         if child == 0:
+            status = 1
             try:
                 for _ in range(50):
                     counters.hit([hit])
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
+                status = 0
+            finally:
+                os._exit(status)
         children.append(child)
     for _ in range(50):
         counters.hit([hit])
