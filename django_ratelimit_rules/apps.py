@@ -1,4 +1,4 @@
-"""The app's configuration: connects metrics, log lines and the refresher; loads no rule."""
+"""The app's configuration: connects metrics, log lines, sign-in outcomes and the refresher; loads no rule."""
 
 from django.apps import AppConfig
 
@@ -13,8 +13,10 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import logs, metrics, refresher
+        from . import checks, logs, metrics, outcomes, refresher
 
         metrics.connect()
         logs.connect()
+        outcomes.connect()
         refresher.connect()
+        checks.connect()

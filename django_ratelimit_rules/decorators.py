@@ -1,7 +1,8 @@
 """The checkpoint in front of one view.
 
 A view goes in, a view of the same colour (sync or async) with the same attributes comes out. It asks the limiter, lets
-the view or the refusal answer, and writes the headers; how to decide and what to say it leaves to others.
+the view or the refusal answer, writes the headers and has the answer settled; how to decide and what to say it leaves
+to others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from django.http import HttpRequest
 from .conf import settings
 from .identifiers import http_request
 from .limiter import Limiter
+from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -94,9 +96,11 @@ def _synchronous(checkpoint: Checkpoint, view: Callable[..., Any]) -> Callable[.
         http = checkpoint.request(request)
         if not checkpoint.applies(http):
             return view(request, *args, **kwargs)
-        result = checkpoint.limiter.check_request(http, **checkpoint.question(request, args, kwargs))
-        response = blocked_response(http, result) if result.blocked else view(request, *args, **kwargs)
-        add_headers(http, response)
+        with Answering(http) as answering:
+            result = checkpoint.limiter.check_request(http, **checkpoint.question(request, args, kwargs))
+            response = blocked_response(http, result) if result.blocked else view(request, *args, **kwargs)
+            add_headers(http, response)
+            answering.response = response
         return response
 
     return limited
@@ -107,13 +111,15 @@ def _asynchronous(checkpoint: Checkpoint, view: Callable[..., Any]) -> Callable[
         http = checkpoint.request(request)
         if not checkpoint.applies(http):
             return await view(request, *args, **kwargs)
-        question = checkpoint.question(request, args, kwargs)
-        for name in ("identifier", "cost"):
-            if isinstance(question[name], Awaitable):
-                question[name] = await question[name]
-        result = await checkpoint.limiter.acheck_request(http, **question)
-        response = await ablocked_response(http, result) if result.blocked else await view(request, *args, **kwargs)
-        add_headers(http, response)
+        async with Answering(http) as answering:
+            question = checkpoint.question(request, args, kwargs)
+            for name in ("identifier", "cost"):
+                if isinstance(question[name], Awaitable):
+                    question[name] = await question[name]
+            result = await checkpoint.limiter.acheck_request(http, **question)
+            response = await ablocked_response(http, result) if result.blocked else await view(request, *args, **kwargs)
+            add_headers(http, response)
+            answering.response = response
         return response
 
     return limited

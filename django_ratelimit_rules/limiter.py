@@ -19,7 +19,7 @@ from .conf import settings
 from .counters import Verb
 from .counters.memory import MemoryCounters
 from .counters.redis import current
-from .engine import FailureMode, Hit, Mode, Result, Rule, Ruleset, Tally
+from .engine import FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.matching import ValueOf
 from .engine.properties import apply_filters, base_of, normalise
 from .engine.results import Number
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 Identifier = Mapping[str, Any]
 FAILURES = (CountersUnavailable, CallableFailed)
+
+# The limiters that this process has asked for, so that the system check can name those without rules.
+names: set[str] = set()
 
 # What the failure mode `local` counts in while Redis is away.
 _local = MemoryCounters()
@@ -62,6 +65,7 @@ class Limiter:
         properties: Iterable[str] = (),
     ) -> None:
         self.name = check_name(name, "limiter")
+        names.add(self.name)
         identifiers.declare(*properties)
         if rules is not None:
             for rule in rulesets.define(self.name, rules).rules:
@@ -83,13 +87,14 @@ class Limiter:
         ruleset = self._ruleset()
         if ruleset.mode is Mode.OFF:
             return Result(self.name, mode=Mode.OFF)
+        planned = None
         try:
             planned = engine.plan(ruleset, value_of, context)
             tallies = current().hit(planned.hits, cost, verb) if planned.hits else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, value_of, cost, context, verb)
-        return self._announce(ruleset, result, cost, perf_counter() - started, verb)
+        return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
 
     async def _acheck(
         self,
@@ -103,6 +108,7 @@ class Limiter:
         ruleset = await self._aruleset()
         if ruleset.mode is Mode.OFF:
             return Result(self.name, mode=Mode.OFF)
+        planned = None
         try:
             # A request's user, say, has to be awaited: planning starts again once it is there.
             planned = (
@@ -114,7 +120,7 @@ class Limiter:
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, value_of, cost, context, verb)
-        return self._announce(ruleset, result, cost, perf_counter() - started, verb)
+        return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
@@ -274,10 +280,12 @@ class Limiter:
     def _report(self, ruleset: Ruleset, error: Exception) -> None:
         _send(signals.failed, limiter=self.name, error=error, failure_mode=ruleset.failure_mode)
 
-    def _announce(self, ruleset: Ruleset, result: Result, cost: Number, seconds: float, verb: Verb) -> Result:
+    def _announce(
+        self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
+    ) -> Result:
         result.cost = cost
         if verb is Verb.CHECK:
-            _send(signals.checked, limiter=self.name, result=result, ruleset=ruleset, seconds=seconds)
+            _send(signals.checked, limiter=self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
         return result
 
 

@@ -1,52 +1,105 @@
-"""Log lines of the app's decisions, under the logger ``django_ratelimit_rules``.
+"""Log lines of the app's decisions, under the logger ``django_ratelimit_rules``, and a filter for the site's own lines.
 
-Names of limiters and rules come from configuration; values of a request never enter a line.
+Results go in, lines come out: one physical line each, whatever the values hold. A line names limiters, rules and the
+counter, in whose key a value that a client wrote stands as a digest; no other value of a request enters one. Loads no
+model, because Django makes the filters of ``LOGGING`` before the apps are ready.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Iterator, Mapping
 
 from . import signals, sometimes
-from .engine import Evaluation, FailureMode, Result
+from .engine import Algorithm, Evaluation, FailureMode, Hit, Plan, Result
+from .inflight import current_request
 
 logger = logging.getLogger("django_ratelimit_rules")
 
+MAX_ERROR = 500
 
-def log_check(limiter: str, result: Result, **_: object) -> None:
-    """Receiver of ``signals.checked``: one line for each log rule exceeded, and for some blocks."""
+
+class RateLimitsFilter(logging.Filter):
+    """Add ``rate_limits`` to records: ``limiter:rule:outcome``, joined by commas, for each rule that the request met.
+
+    The request is the record's own (``extra={"request": request}``, as Django's are), else the one being answered. An
+    outcome is ``allow``, ``block``, ``skip``, or ``exceeded`` for a limit passed that did not block; a check that
+    failed is ``limiter:-:error``. Outside of requests, and where no rule matched, the text is empty.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through."""
+        request = getattr(record, "request", None)
+        results = getattr(request if hasattr(request, "rate_limits") else current_request(), "rate_limits", {})
+        record.rate_limits = ",".join(_outcomes(results))
+        return True
+
+
+def _outcomes(results: Mapping[str, Result]) -> Iterator[str]:
+    for limiter, result in results.items():
+        for evaluation in result.evaluations:
+            passed = "exceeded" if evaluation.exceeded else "allow"
+            yield f"{limiter}:{evaluation.rule}:{'block' if evaluation.result == 'block' else passed}"
+        if result.skipped:
+            yield f"{limiter}:{result.rule}:skip"
+        if result.error:
+            yield f"{limiter}:-:error"
+
+
+def log_check(limiter: str, result: Result, plan: Plan | None = None, **_: object) -> None:
+    """Receiver of ``signals.checked``: a line for each log rule exceeded, for some blocks and for some bypasses."""
+    if result.skipped and _chosen(sometimes.nth(f"skipped.{limiter}.{result.rule}")):
+        logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
     if not result.exceeded:
         return
-    for evaluation in result.evaluations:
+    hits = plan.hits if plan is not None else ()
+    for number, evaluation in enumerate(result.evaluations):
+        hit = hits[number] if number < len(hits) else None
         blocked = evaluation.result == "block"
-        if evaluation.exceeded and (not blocked or _sampled(limiter, evaluation)):
-            logger.log(
-                logging.WARNING if blocked else logging.INFO,
-                "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss",
-                limiter,
-                evaluation.rule,
-                evaluation.action,
-                evaluation.result,
-                evaluation.count,
-                evaluation.used,
-                evaluation.limit,
-                evaluation.period,
-            )
+        if evaluation.exceeded and (not blocked or _chosen(_refused(limiter, evaluation, hit, result.cost))):
+            _log_exceeded(limiter, evaluation, hit, logging.WARNING if blocked else logging.INFO)
 
 
-def _sampled(limiter: str, evaluation: Evaluation) -> bool:
-    """Choose the 1st, 2nd, 4th, 8th … refused call of a counter: a flood must not become a flood of lines."""
-    refused = int(evaluation.count - evaluation.used)
-    if evaluation.banned or refused <= 1:
-        # A ban stands still, and some algorithms keep no tally of refused calls: count them here.
-        refused = sometimes.nth(f"blocked.{limiter}.{evaluation.rule}")
-    return refused & (refused - 1) == 0
+def _log_exceeded(limiter: str, evaluation: Evaluation, hit: Hit | None, level: int) -> None:
+    logger.log(
+        level,
+        "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss counter=%s",
+        limiter,
+        evaluation.rule,
+        evaluation.action,
+        evaluation.result,
+        evaluation.count,
+        evaluation.used,
+        evaluation.limit,
+        evaluation.period,
+        hit.key if hit else "-",
+    )
+
+
+def _chosen(number: int) -> bool:
+    """Choose the 1st, 2nd, 4th, 8th …: a flood must not become a flood of lines."""
+    return number & (number - 1) == 0
+
+
+def _refused(limiter: str, evaluation: Evaluation, hit: Hit | None, cost: float) -> int:
+    """Return which refused call of its counter this is, over all processes where the counter knows it."""
+    # Only fixed windows keep a tally of refused calls; a ban stands still, and looking adds nothing.
+    tallied = hit and hit.rule.algorithm is Algorithm.FIXED_WINDOW and not hit.looked and hit.member is None
+    if tallied and not evaluation.banned and cost > 0:
+        return math.ceil((evaluation.count - evaluation.used) / cost)
+    return sometimes.nth(f"blocked.{hit.key if hit else f'{limiter}.{evaluation.rule}'}")
 
 
 def log_failure(limiter: str, error: Exception, failure_mode: FailureMode, **_: object) -> None:
     """Receiver of ``signals.failed``: one line per limiter and minute."""
     if sometimes.due(f"failed.{limiter}"):
-        logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, error)
+        logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
+
+
+def _one_line(error: Exception) -> str:
+    """Return an error's message with line breaks and other control characters escaped, and an end to it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:MAX_ERROR])
 
 
 def connect() -> None:

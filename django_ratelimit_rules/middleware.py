@@ -1,7 +1,8 @@
 """The checkpoint in front of all views: the limiters that ``RATELIMIT_RULES_MIDDLEWARE_LIMITERS`` names.
 
 A request goes in once its URL is resolved, so that rules may use its route, view and arguments; a refusal comes out,
-or nothing. On the way back every answer gets the headers of all limiters that the request met, the decorators' too.
+or nothing. On the way back every answer gets the headers of all limiters that the request met, the decorators' too, and
+settles their rules by outcome.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from django.http.response import HttpResponseBase
 
 from .conf import settings
 from .limiter import Limiter
+from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -37,17 +39,21 @@ class RateLimitMiddleware:
         """Answer a request, or return the coroutine that does."""
         if self.is_async:
             return self._acall(request)
-        response = cast(HttpResponseBase, self.get_response(request))
-        if _not_found(request, response):
-            response = _check(request) or response
-        add_headers(request, response)
+        with Answering(request) as answering:
+            response = cast(HttpResponseBase, self.get_response(request))
+            if _not_found(request, response):
+                response = _check(request) or response
+            add_headers(request, response)
+            answering.response = response
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        response = await cast(Awaitable[HttpResponseBase], self.get_response(request))
-        if _not_found(request, response):
-            response = await _acheck(request) or response
-        add_headers(request, response)
+        async with Answering(request) as answering:
+            response = await cast(Awaitable[HttpResponseBase], self.get_response(request))
+            if _not_found(request, response):
+                response = await _acheck(request) or response
+            add_headers(request, response)
+            answering.response = response
         return response
 
 

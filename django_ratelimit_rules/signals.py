@@ -2,7 +2,8 @@
 
 ``checked``
     After each check. ``sender`` is the class Limiter; ``limiter`` the limiter's name; ``result`` the Result;
-    ``ruleset`` the engine.Ruleset that decided; ``seconds`` (float) the time the check took.
+    ``ruleset`` the engine.Ruleset that decided; ``plan`` the engine.Plan of the call, whose first hits are those of the
+    result's evaluations, or None when a callable failed; ``seconds`` (float) the time the check took.
 ``failed``
     After a check that failed and was answered by the failure mode. ``limiter`` is the limiter's name; ``error`` the
     exception; ``failure_mode`` the mode that answered.

@@ -73,14 +73,23 @@ SEARCH: list[dict[str, Any]] = [
     {"name": "hour_limit", "characteristics": ["ip"], "limit": 100, "period": HOUR},
 ]
 
+# Counted by outcome, once Django has said that a sign-in failed: to sign in costs nothing.
 LOGIN: list[dict[str, Any]] = [
-    {"name": "address_limit", "characteristics": ["ip"], "limit": 20, "period": HOUR},
+    {
+        "name": "address_limit",
+        "characteristics": ["ip"],
+        "limit": 20,
+        "period": HOUR,
+        "response": {"login": "failed"},
+        "description": "Wrong passwords from one address, for whatever accounts.",
+    },
     {
         "name": "account_limit",
-        "characteristics": ["post.username|strip|lower"],
+        "characteristics": ["ip", "post.username|strip|lower"],
         "limit": 5,
         "period": 10 * MINUTE,
-        "description": "Guesses at one account, from wherever they come.",
+        "response": {"login": "failed"},
+        "description": "Guesses at one account. By address as well, or anybody could lock others out of theirs.",
     },
 ]
 
@@ -94,7 +103,7 @@ STATUS: list[dict[str, Any]] = [{"name": "status_limit", "characteristics": ["ip
 RULESETS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "site": ("Every request, through the middleware.", SITE),
     "search": ("The public search, and the tags of the blog.", SEARCH),
-    "login": ("Sign-in attempts.", LOGIN),
+    "login": ("Sign-in: only failed attempts count.", LOGIN),
     "pipelines_create": ("The pipelines API: the organisation and the user must both have room.", PIPELINES),
     "status": ("An async view.", STATUS),
 }

@@ -63,13 +63,12 @@ def pipeline_visits() -> Iterator[Visit]:
 
 
 def sign_in_visits() -> Iterator[Visit]:
-    """Yield eight guesses at one account's password, each from another address."""
+    """Yield eight guesses at one account's password."""
     csrf_token = "0123456789abcdefghijABCDEFGHIJxy"
     headers = {"Cookie": f"csrftoken={csrf_token}", "User-Agent": "password-guesser/0.9"}
     for number in range(1, 9):
-        address = f"198.51.100.{number}"
         form = {"username": "zoe", "password": f"guess {number}", "csrfmiddlewaretoken": csrf_token}
-        yield Visit(address, "POST", "/accounts/login/", address, headers, form)
+        yield Visit("198.51.100.1", "POST", "/accounts/login/", "198.51.100.1", headers, form)
 
 
 def status_visits() -> Iterator[Visit]:

@@ -208,6 +208,7 @@ def test_demo_without_a_redis_on_the_path_prints_what_every_rule_decided_and_end
     assert table["org_pipeline_limit"][3:6] == ("144", "26", "26")
     assert table["user_pipeline_limit"][3:6] == ("118", "18", "18")
     assert "ada (12)" in table["org_pipeline_limit"].clients
+    # Five failed guesses are charged, the other three of eight refused.
     assert table["account_limit"][3:6] == ("8", "3", "3")
     assert table["status_limit"][3:6] == ("35", "5", "5")
     # The whole log passed the middleware; what a skip let through and what an earlier rule blocked did not get here.
@@ -246,6 +247,24 @@ def test_served_demo_shows_headers_obeys_an_edit_in_the_admin_counts_it_and_stop
         assert is_free(site)
         assert is_free(store)
         assert "Traceback" not in demo.output
+
+
+def test_sign_in_locks_nobody_out_who_mistypes_twice_and_refuses_the_sixth_guess(tmp_path):
+    with running_demo(tmp_path / "demo.log", "--requests", "0", "--port", "0") as demo:
+        site = demo.address("site")
+
+        def sign_in(username: str, password: str) -> int:
+            """Return the status of an attempt from a fresh browser; 302 for one that succeeded."""
+            browser = Browser(site)
+            fields = Form(browser.open("/accounts/login/")[2]).fields
+            status, _, page = browser.open("/accounts/login/", fields | {"username": username, "password": password})
+            return 302 if status == 200 and 'class="errorlist' not in page else status
+
+        assert [sign_in("ada", password) for password in ("add", "aad", "ada")] == [200, 200, 302]
+        assert [sign_in("ada", "ada") for _ in range(8)] == [302] * 8
+        assert [sign_in("bob", f"guess {number}") for number in range(6)] == [200] * 5 + [429]
+        assert sign_in(" Bob ", "bob") == 429
+        assert sign_in("ada", "ada") == 302
 
 
 def test_demo_that_is_terminated_leaves_no_server_behind(tmp_path):

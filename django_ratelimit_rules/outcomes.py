@@ -1,0 +1,149 @@
+"""By outcome: what an answer charges, once for each request.
+
+:class:`Answering` is put around whatever answers a request, a middleware's inside or a decorated view. What comes out,
+a response or an exception, goes to the rules with a ``response``: the outermost bracket of a request settles the
+results of all limiters that the request met. Knows neither rules nor counters; how to settle is the limiter's business.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from types import TracebackType
+
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest
+from django.http.multipartparser import MultiPartParserError
+from django.http.response import HttpResponseBase
+
+from . import inflight
+from .engine import Result
+from .engine.properties import base_of
+from .limiter import Limiter, results_of
+
+# Where the request keeps its outermost bracket, and what became of a sign-in.
+_BRACKET = "_rate_limit_answering"
+_LOGIN = "_rate_limit_login"
+
+# What Django's own handler answers, where a view raises instead of answering.
+_STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
+    ((Http404,), 404),
+    ((PermissionDenied,), 403),
+    ((BadRequest, MultiPartParserError, SuspiciousOperation), 400),
+)
+
+Settlement = tuple[Limiter, Result, dict[str, object]]
+
+
+class Answering:
+    """A bracket around what answers a request, sync or async. Whoever is inside puts the answer into ``response``.
+
+    An exception instead of one counts as the status that Django makes of it, mostly 500; so does a client that hung up,
+    or nobody would be charged who does not wait for the answer.
+    """
+
+    __slots__ = ("_before", "_outermost", "_request", "response")
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._before: HttpRequest | None = None
+        self._outermost = False
+        self.response: object = None
+
+    def __enter__(self) -> Answering:
+        self._outermost = self._request.__dict__.setdefault(_BRACKET, self) is self
+        self._before = inflight.enter(self._request)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+        if self._outermost:
+            settle(self._request, self.response, error)
+
+    async def __aenter__(self) -> Answering:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+        if self._outermost:
+            for limiter, result, answer in _settlements(self._request, self.response, error):
+                await limiter.asettle(result, answer)
+
+    def _leave(self) -> None:
+        inflight.enter(self._before)
+        if self._outermost:
+            self._request.__dict__.pop(_BRACKET, None)
+
+
+def settle(request: HttpRequest, response: object = None, error: BaseException | None = None) -> None:
+    """Settle what limiters still have open about a request, by its answer or by the exception instead of one.
+
+    For frameworks that call :class:`Answering` nowhere; where one is around, it is left to settle by the final answer.
+    """
+    if _BRACKET not in request.__dict__:
+        for limiter, result, answer in _settlements(request, response, error):
+            limiter.settle(result, answer)
+
+
+def _settlements(request: HttpRequest, response: object, error: BaseException | None) -> list[Settlement]:
+    if not isinstance(error, (Exception, CancelledError, type(None))):
+        return []
+    return [
+        (Limiter(result.limiter), result, {name: _fact(name, request, response, error) for name in _asked(result)})
+        for result in results_of(request).values()
+        if result.pending
+    ]
+
+
+def _asked(result: Result) -> set[str]:
+    """Return what the rules to settle ask about the answer."""
+    matchers = (hit.rule.response_matcher for hit in result.pending)
+    return {base_of(name) for matcher in matchers if matcher for name in matcher.properties}
+
+
+def _fact(name: str, request: HttpRequest, response: object, error: BaseException | None) -> object:
+    if name == "login":
+        return request.__dict__.get(_LOGIN)
+    if error is not None:
+        return status_of_error(error) if name == "status" else None
+    if not isinstance(response, HttpResponseBase):
+        return None
+    if name == "status":
+        return response.status_code
+    family, _, header = name.partition(".")
+    if name == "header.set-cookie":
+        # Django keeps cookies apart from the other headers until the answer is sent.
+        return response.cookies.output(header="", sep=",").strip() or None
+    return response.headers.get(header) if family == "header" else None
+
+
+def status_of_error(error: BaseException) -> int:
+    """Return the status of the answer that Django gives when a view raises this."""
+    return next((status for errors, status in _STATUSES if isinstance(error, errors)), 500)
+
+
+def _note_success(request: object = None, **_: object) -> None:
+    _note("ok", request)
+
+
+def _note_failure(request: object = None, **_: object) -> None:
+    _note("failed", request)
+
+
+def _note(login: str, given: object) -> None:
+    """Remember what became of a sign-in, the last one where a request tries several. ``authenticate()`` need not be
+    told the request, and frameworks wrap theirs."""
+    for request in (given, getattr(given, "_request", None), inflight.current_request()):
+        if isinstance(request, HttpRequest) and not request.__dict__.keys().isdisjoint((_BRACKET, "rate_limits")):
+            request.__dict__[_LOGIN] = login
+            return
+
+
+def connect() -> None:
+    """Listen to Django's sign-in signals; called once by the app config."""
+    user_logged_in.connect(_note_success, dispatch_uid="django_ratelimit_rules.outcomes")
+    user_login_failed.connect(_note_failure, dispatch_uid="django_ratelimit_rules.outcomes")
