@@ -60,6 +60,17 @@ class Settings:
         return value
 
     @property
+    def unknown(self) -> list[str]:
+        """Names that the project sets with our prefix, but that are none of ours; without the prefix."""
+        given = [name.removeprefix(PREFIX) for name in dir(django_settings) if name.startswith(PREFIX)]
+        return [name for name in given if name not in DEFAULTS]
+
+    @property
+    def project_middleware(self) -> Sequence[str]:
+        """The project's MIDDLEWARE: dotted paths, the outermost first."""
+        return tuple(django_settings.MIDDLEWARE)
+
+    @property
     def secret(self) -> bytes:
         """32 bytes derived from SECRET_KEY: the key of the digests that stand for client-written values."""
         return hashlib.sha256(b"django_ratelimit_rules.counter_keys:" + django_settings.SECRET_KEY.encode()).digest()

@@ -1,0 +1,207 @@
+"""System checks: what ``manage.py check`` has to say about the use of this app.
+
+The project's settings go in, and with ``--database`` its rules and what Redis says of itself; messages come out, each
+with an id, what was found, and how to put it right. Nothing here runs on a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from django.core.cache import caches
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as CheckWarning
+from django.db import DatabaseError, router, transaction
+from django.urls import get_resolver
+from django.utils.module_loading import import_string
+
+from . import limiter, rulesets
+from .conf import DEFAULTS, PREFIX, settings
+from .setting_faults import FAULTS
+
+TAG = "ratelimit_rules"
+DJANGO_REDIS = "django_redis.cache.RedisCache"
+OUR_MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"
+AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
+TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
+
+Messages = list[CheckMessage]
+
+
+def connect() -> None:
+    """Register the checks; called once by the app config."""
+    for check in (
+        check_setting_names,
+        check_setting_values,
+        check_cache_alias,
+        check_time_outs,
+        check_middleware_order,
+    ):
+        register(check, TAG)
+    for asking in (check_limiters_have_rules, check_eviction_policy):
+        register(asking, TAG, Tags.database)
+
+
+def check_setting_names(**_: object) -> Messages:
+    """Name settings that do nothing, because none of ours is called so."""
+    return [
+        CheckWarning(
+            f"There is no setting {PREFIX}{name}.",
+            hint=f"Did you mean {PREFIX}{near[0]}?" if near else f"There are {', '.join(DEFAULTS)}.",
+            id="ratelimit_rules.W001",
+        )
+        for name in settings.unknown
+        for near in [get_close_matches(name, DEFAULTS, n=1)]
+    ]
+
+
+def check_setting_values(**_: object) -> Messages:
+    """Name settings whose value cannot be used."""
+    found = ((number, name, fault_of(getattr(settings, name)), hint) for number, name, fault_of, hint in FAULTS)
+    return [
+        Error(f"{PREFIX}{name} {fault}.", hint=hint, id=f"ratelimit_rules.{number}")
+        for number, name, fault, hint in found
+        if fault
+    ]
+
+
+def check_cache_alias(**_: object) -> Messages:
+    """Name a cache alias that is missing, or cannot count."""
+    alias, configured = settings.CACHE_ALIAS, _cache_settings()
+    if configured is None:
+        message = f"{PREFIX}CACHE_ALIAS is {alias!r}, which CACHES does not have."
+        return [Error(message, hint=f"CACHES has {', '.join(map(repr, caches.settings))}.", id="ratelimit_rules.E020")]
+    backend = configured.get("BACKEND", "")
+    if not _is_django_redis(backend):
+        message = (
+            f"The cache alias {alias!r}, which holds the counters, is {backend or 'no backend'}, not django-redis."
+        )
+        return [Error(message, hint=f"Set its BACKEND to {DJANGO_REDIS!r}.", id="ratelimit_rules.E021")]
+    return []
+
+
+def check_time_outs(**_: object) -> Messages:
+    """Name time-outs that the counters' connections lack: a Redis that hangs would hang every request."""
+    configured = _cache_settings()
+    if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
+        return []
+    options = configured.get("OPTIONS") or {}
+    pool = options.get("CONNECTION_POOL_KWARGS") or {}
+    places = configured.get("LOCATION") or ""
+    places = places.split(",") if isinstance(places, str) else places
+    missing = [
+        option
+        for option in TIME_OUTS
+        if not (
+            options.get(option)
+            or pool.get(option.lower())
+            or all(option.lower() in parse_qs(urlsplit(str(place)).query) for place in places)
+        )
+    ]
+    if not missing:
+        return []
+    return [
+        CheckWarning(
+            f"The cache alias {settings.CACHE_ALIAS!r} has no {' and no '.join(missing)}: a request may wait for a"
+            " hanging Redis for seconds, or for ever.",
+            hint=f"Set them in its OPTIONS, such as {{{', '.join(f'{option!r}: 0.2' for option in missing)}}}.",
+            id="ratelimit_rules.W002",
+        )
+    ]
+
+
+def check_middleware_order(**_: object) -> Messages:
+    """Say that the middleware stands outside of the one that tells who is asking."""
+    order = list(settings.project_middleware)
+    if OUR_MIDDLEWARE not in order or AUTHENTICATION not in order[order.index(OUR_MIDDLEWARE) :]:
+        return []
+    return [
+        CheckWarning(
+            "RateLimitMiddleware is listed before AuthenticationMiddleware.",
+            hint="List it after AuthenticationMiddleware, which tells rules by user who is asking.",
+            id="ratelimit_rules.W003",
+        )
+    ]
+
+
+def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: object) -> Messages:
+    """Name limiters that code asks and nobody defined rules for. Asks the database."""
+    if not _rules_are_in(databases or ()):
+        return []
+    _import_views()
+    known = rulesets.limiters()
+    return [
+        CheckWarning(
+            f"Nobody defined rules for the limiter {name!r}: it lets everything pass.",
+            hint="Add a ruleset of this name in the admin, in the rules file or in code, or correct the name.",
+            id="ratelimit_rules.W004",
+        )
+        for name in sorted(limiter.names.union(filter(_is_text, settings.MIDDLEWARE_LIMITERS)))
+        if name not in known
+    ]
+
+
+def check_eviction_policy(databases: Sequence[str] | None = None, **_: object) -> Messages:
+    """Say that Redis may drop counters when its memory is full. Asks Redis."""
+    configured = _cache_settings()
+    if not databases or configured is None or not _is_django_redis(configured.get("BACKEND", "")):
+        return []
+    try:
+        cache: Any = caches[settings.CACHE_ALIAS]
+        memory = cache.client.get_client(write=True).info("memory")
+    except Exception:  # noqa: BLE001 -- a Redis that is away, or forbids the question, is not what is checked here
+        return []
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy == "noeviction" or not memory.get("maxmemory"):
+        return []
+    return [
+        CheckWarning(
+            f"Redis drops keys by {policy} when its memory is full; a counter that is dropped starts again at 0.",
+            hint="Keep the counters in a Redis of their own with maxmemory-policy noeviction.",
+            id="ratelimit_rules.W005",
+        )
+    ]
+
+
+def _cache_settings() -> dict[str, Any] | None:
+    configured: dict[str, Any] | None = caches.settings.get(settings.CACHE_ALIAS)
+    return configured
+
+
+def _is_django_redis(backend: str) -> bool:
+    try:
+        classes: Sequence[type] = import_string(backend).__mro__
+    except (ImportError, AttributeError):
+        return False
+    return any(f"{one.__module__}.{one.__name__}" == DJANGO_REDIS for one in classes)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _rules_are_in(databases: Sequence[str]) -> bool:
+    """Whether these databases hold our tables; before the first ``migrate`` they do not."""
+    from .models import Rule, Ruleset
+
+    database = router.db_for_write(Ruleset)
+    if database not in databases:
+        return False
+    try:
+        with transaction.atomic(using=database):
+            Ruleset.objects.using(database).first()
+            Rule.objects.using(database).first()
+    except DatabaseError:
+        return False
+    return True
+
+
+def _import_views() -> None:
+    """Import the project's views, whose decorators name limiters."""
+    try:
+        _ = get_resolver().url_patterns
+    except Exception:  # noqa: BLE001 -- Django's own checks tell what is wrong with the URLs
+        return

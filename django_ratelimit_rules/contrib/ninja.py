@@ -1,0 +1,74 @@
+"""A throttle for Django Ninja.
+
+A limiter's name goes in; an object comes out that stands in ``throttle=`` of an API, a router or an operation. Ninja
+refuses in its own way, unless :func:`throttled` is its handler. Ninja shows a throttle no answer: the headers of those
+that pass are the middleware's to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja.errors import Throttled
+from ninja.throttling import BaseThrottle
+
+from ..engine import Result
+from ..facts import is_authenticated, is_staff
+from ..limiter import Limiter, results_of
+from ..responses import add_headers, status_of
+from .credentials import facts_of
+
+Facts = Callable[[HttpRequest], Mapping[str, Any]]
+
+UNAVAILABLE = "This service cannot take requests at the moment."
+
+# One throttle object serves all requests, and Ninja asks it about the wait in a second call.
+_result: ContextVar[Result | None] = ContextVar("ratelimit_rules_ninja_result", default=None)
+
+
+class RuleThrottle(BaseThrottle):
+    """Let a limiter decide. ``identifier(request)`` returns facts that win over those of the request.
+
+    Ninja calls a throttle of an async operation on the event loop, which waits for the one Redis call; to await it
+    instead, put ``rate_limited`` around the operation by Ninja's ``decorate_view``. Ninja asks all throttles of an
+    operation, also after one has refused.
+    """
+
+    def __init__(self, limiter: Limiter | str, *, cost: int | float = 1, identifier: Facts | None = None) -> None:
+        self.limiter = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
+        self.cost = cost
+        self.identifier = identifier
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        """Return whether the limiter lets the request pass."""
+        facts = {**_facts_of(getattr(request, "auth", None)), **(self.identifier(request) if self.identifier else {})}
+        result = self.limiter.check_request(request, cost=self.cost, identifier=facts)
+        _result.set(result)
+        return not result.blocked
+
+    def wait(self) -> float | None:
+        """Return the seconds until the request could pass, at least 1; None when it never could."""
+        result = _result.get()
+        return None if result is None or result.retry_after is None else max(1.0, result.retry_after)
+
+
+def throttled(request: HttpRequest, error: Throttled | type[Throttled]) -> HttpResponse:
+    """Answer as Ninja does, but with the headers, and with 503 when failing closed. A handler for Ninja's Throttled."""
+    status = max((status_of(result) for result in results_of(request).values() if result.blocked), default=429)
+    response = JsonResponse({"detail": UNAVAILABLE if status == 503 else str(error)}, status=status)
+    response["Cache-Control"] = "no-store"
+    add_headers(request, response)
+    return response
+
+
+def _facts_of(auth: object) -> dict[str, Any]:
+    """Return what Ninja's authentication says: the credential, and the user when it answered with one."""
+    facts = facts_of(auth)
+    if isinstance(auth, AbstractBaseUser):
+        # Ninja leaves request.user to Django, whose session a client with a token does not have.
+        facts |= {"user": auth, "is_authenticated": is_authenticated(auth), "is_staff": is_staff(auth)}
+    return facts

@@ -1,0 +1,123 @@
+"""A throttle for Django REST framework.
+
+A view names a limiter; the throttle asks it and REST framework refuses, with its own exception and renderers. The
+answer of a view that was asked about gets the headers, and rules by outcome are settled with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext_lazy as _
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from ..engine import Result
+from ..identifiers import http_request
+from ..limiter import Limiter, results_of
+from ..outcomes import settle
+from ..responses import add_headers, status_of
+from .credentials import facts_of
+
+
+class TemporarilyUnavailable(APIException):  # type: ignore[misc]  # REST framework is untyped
+    """Say that a limiter failed closed; ``wait`` are the seconds to tell the client, None when not known."""
+
+    status_code = 503
+    default_detail = _("This service cannot take requests at the moment.")
+    default_code = "temporarily_unavailable"
+
+    def __init__(self, wait: float | None = None) -> None:
+        self.wait = wait
+        super().__init__()
+
+
+class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is untyped
+    """Let the limiter decide that the view names as ``throttle_limiter``.
+
+    For views that cannot name one, or have several, there is :func:`rule_throttle`. A subclass may set ``limiter`` and
+    ``cost``, and say more about a request in :meth:`get_identifier`. REST framework asks all throttles of a view, also
+    after one has refused.
+    """
+
+    limiter: Limiter | str | None = None
+    cost: int | float = 1
+    _result: Result | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        """Return whether the limiter lets the request pass. Raises TemporarilyUnavailable when it failed closed."""
+        limiter = self.get_limiter(view)
+        if limiter is None:
+            return True
+        # Looking at auth authenticates, if the view has not done so yet, and puts REST framework's user into Django's
+        # request, where the properties find it.
+        facts = {**facts_of(request.auth), **self.get_identifier(request, view)}
+        http = http_request(request)
+        kwargs = getattr(view, "kwargs", None)
+        self._result = limiter.check_request(http, cost=self.cost, identifier=facts, kwargs=kwargs)
+        if isinstance(view, APIView):
+            _follow(view, http)
+        if self._result.blocked and status_of(self._result) == 503:
+            raise TemporarilyUnavailable(self.wait())
+        return not self._result.blocked
+
+    def wait(self) -> float | None:
+        """Return the seconds until the request could pass, at least 1; None when it never could."""
+        retry_after = self._result.retry_after if self._result else None
+        return None if retry_after is None else max(1.0, retry_after)
+
+    def get_limiter(self, view: APIView) -> Limiter | None:
+        """Return the limiter to ask; None for a view that names none and is throttled by the project's default only.
+
+        Raises ImproperlyConfigured for a view that wants this throttle and names no limiter.
+        """
+        limiter = self.limiter or getattr(view, "throttle_limiter", None)
+        if limiter is None:
+            if type(self) in api_settings.DEFAULT_THROTTLE_CLASSES:
+                return None
+            raise ImproperlyConfigured(
+                f"{type(view).__name__} is throttled by {type(self).__name__} but names no limiter: set"
+                ' throttle_limiter = "…" on the class, or throttle the view by rule_throttle("…")'
+            )
+        return limiter if isinstance(limiter, Limiter) else Limiter(limiter)
+
+    def get_identifier(self, request: Request, view: APIView) -> Mapping[str, Any]:
+        """Return facts that the request cannot tell; they win over those it can. For subclasses."""
+        return {}
+
+
+def rule_throttle(limiter: Limiter | str, *, cost: int | float = 1) -> type[RuleThrottle]:
+    """Return a throttle class for one limiter: for function views, actions, and views with several limiters."""
+    named = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
+    return type("RuleThrottle", (RuleThrottle,), {"limiter": named, "cost": cost, "__module__": __name__})
+
+
+def _follow(view: APIView, request: HttpRequest) -> None:
+    """Have this view, which answers one request, finish its answer with what the limiters said.
+
+    Done on the instance, so that a view needs nothing but its throttle classes.
+    """
+    if "finalize_response" in vars(view):
+        return
+    finalize, raise_uncaught = view.finalize_response, view.raise_uncaught_exception
+
+    def finalize_response(*args: Any, **kwargs: Any) -> HttpResponseBase:
+        response: HttpResponseBase = finalize(*args, **kwargs)
+        add_headers(request, response)
+        if any(result.blocked for result in results_of(request).values()):
+            response.headers.setdefault("Cache-Control", "no-store")
+        settle(request, response)
+        return response
+
+    def raise_uncaught_exception(error: Exception) -> None:
+        settle(request, error=error)
+        raise_uncaught(error)
+
+    view.finalize_response, view.raise_uncaught_exception = finalize_response, raise_uncaught_exception

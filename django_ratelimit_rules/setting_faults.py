@@ -1,0 +1,132 @@
+"""What can be wrong with the values of this app's settings.
+
+A value goes in; what is wrong with it comes out, to be read behind the setting's name, or None. Knows no settings
+object, so that the system checks may say of each setting what they find.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from ipaddress import ip_network
+from typing import Any, TypeGuard
+
+from django.utils.module_loading import import_string
+
+from . import rulesfile
+from .clientip import UNIX
+from .engine import FailureMode
+from .engine.rules import check_name
+from .exceptions import InvalidRule, InvalidRulesFile
+
+HEADER_FORMATS = ("draft", "legacy", "off")
+
+Fault = Callable[[Any], str | None]
+
+
+def fault_of_switch(value: object) -> str | None:
+    """A text counts as true, "False" as well."""
+    return None if isinstance(value, bool) else f"is {value!r}, neither True nor False"
+
+
+def fault_of_proxies(value: object) -> str | None:
+    """Each entry is a network, an address or ``"unix"``."""
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, Iterable):
+        return f"is {value!r}, not a list of networks"
+    for entry in entries:
+        try:
+            if entry != UNIX:
+                ip_network(str(entry), strict=False)
+        except ValueError:
+            return f"has {entry!r}, which is neither a network nor {UNIX!r}"
+    return None
+
+
+def fault_of_hops(value: object) -> str | None:
+    """A number of proxies, 0 for none."""
+    if value is None or (_is_whole(value) and value >= 0):
+        return None
+    return f"is {value!r}, not a whole number of 0 or more"
+
+
+def fault_of_header_name(value: object) -> str | None:
+    """The name as it stands in HTTP, not as it stands in ``request.META``."""
+    if not isinstance(value, str) or not value.strip():
+        return f"is {value!r}, not the name of a header"
+    return f"is {value!r}, the key in request.META" if value.upper().startswith("HTTP_") else None
+
+
+def fault_of_prefix(value: object) -> str | None:
+    """A number of bits."""
+    return None if _is_whole(value) and 1 <= value <= 128 else f"is {value!r}, not a whole number from 1 to 128"
+
+
+def fault_of_header_format(value: object) -> str | None:
+    """One of the formats there are."""
+    return None if value in HEADER_FORMATS else f"is {value!r}, not one of {', '.join(HEADER_FORMATS)}"
+
+
+def fault_of_failure_mode(value: object) -> str | None:
+    """One of the failure modes there are."""
+    return None if value in list(FailureMode) else f"is {value!r}, not one of {', '.join(FailureMode)}"
+
+
+def fault_of_seconds(value: object) -> str | None:
+    """A finite duration above 0."""
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return None if usable else f"is {value!r}, not a number of seconds above 0"
+
+
+def fault_of_view(value: object) -> str | None:
+    """A dotted path to something that can be called."""
+    if value is None:
+        return None
+    try:
+        view = import_string(str(value))
+    except ImportError as error:
+        return f"is {value!r}, which cannot be imported: {error}"
+    return None if callable(view) else f"is {value!r}, which cannot be called"
+
+
+def fault_of_file(value: Any) -> str | None:
+    """A path to a rules file without a fault."""
+    if value is None:
+        return None
+    try:
+        rulesfile.read(value)
+    except (InvalidRulesFile, TypeError) as error:
+        return f"is refused as a whole: {error}"
+    return None
+
+
+def fault_of_limiters(value: object) -> str | None:
+    """A list of limiters' names; a text would be read as one name for each letter."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return f"is {value!r}, not a list of names"
+    for name in value:
+        try:
+            check_name(name, "limiter")
+        except InvalidRule as error:
+            return f"has a bad name: {error.reason}"
+    return None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Number of the message, setting, what is wrong with a value, how to put it right.
+FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
+    ("E001", "ENABLED", fault_of_switch, "Set True or False; what comes from the environment is a text."),
+    ("E002", "TRUSTED_PROXIES", fault_of_proxies, 'Write networks such as ["10.0.0.0/8"], and "unix" for a socket.'),
+    ("E003", "PROXY_HOPS", fault_of_hops, "Set the number of proxies that each append an address, or None."),
+    ("E004", "CLIENT_IP_HEADER", fault_of_header_name, 'Write it as HTTP does: "X-Forwarded-For".'),
+    ("E005", "IPV6_PREFIX", fault_of_prefix, "64 is what one customer of a provider gets."),
+    ("E006", "HEADERS", fault_of_header_format, "Set one of them."),
+    ("E007", "BLOCKED_VIEW", fault_of_view, "Set the dotted path of view(request, result), or None."),
+    ("E008", "FAILURE_MODE", fault_of_failure_mode, "Set one of them; each ruleset may state its own."),
+    ("E009", "REFRESH_SECONDS", fault_of_seconds, "1 is a good value."),
+    ("E010", "FILE", fault_of_file, "Put the file right; until then the last good one stays in force, or none."),
+    ("E011", "MIDDLEWARE_LIMITERS", fault_of_limiters, 'Write a list such as ["site"].'),
+)
