@@ -6,7 +6,7 @@ with an id, what was found, and how to put it right. Nothing here runs on a requ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -131,7 +131,7 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
     """Name limiters that code asks and nobody defined rules for. Asks the database."""
     if not _rules_are_in(databases or ()):
         return []
-    _import_views()
+    named_by_views = set(_named_by_views())
     known = rulesets.limiters()
     return [
         CheckWarning(
@@ -139,7 +139,7 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
             hint="Add a ruleset of this name in the admin, in the rules file or in code, or correct the name.",
             id="ratelimit_rules.W004",
         )
-        for name in sorted(limiter.names.union(filter(_is_text, settings.MIDDLEWARE_LIMITERS)))
+        for name in sorted(limiter.names.union(named_by_views, filter(_is_text, settings.MIDDLEWARE_LIMITERS)))
         if name not in known
     ]
 
@@ -199,9 +199,21 @@ def _rules_are_in(databases: Sequence[str]) -> bool:
     return True
 
 
-def _import_views() -> None:
-    """Import the project's views, whose decorators name limiters."""
+def _named_by_views() -> Iterator[str]:
+    """Import the views, so that their decorators name limiters; yield those that classes name for their throttle."""
     try:
-        _ = get_resolver().url_patterns
+        yield from _throttle_limiters(get_resolver().url_patterns)
     except Exception:  # noqa: BLE001 -- Django's own checks tell what is wrong with the URLs
         return
+
+
+def _throttle_limiters(patterns: Iterable[Any]) -> Iterator[str]:
+    for pattern in patterns:
+        if hasattr(pattern, "url_patterns"):
+            yield from _throttle_limiters(pattern.url_patterns)
+            continue
+        # As contrib.rest_framework reads it; REST framework leaves class and arguments on the view function.
+        of_action = getattr(pattern.callback, "initkwargs", {}).get("throttle_limiter")
+        name = of_action or getattr(getattr(pattern.callback, "cls", None), "throttle_limiter", None)
+        if isinstance(name, str):
+            yield name

@@ -12,11 +12,13 @@ from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.http import HttpResponse
-from django.urls import path
+from django.urls import include, path
 from django_redis.cache import RedisCache
+from rest_framework.views import APIView
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.checks import TAG
+from django_ratelimit_rules.contrib.rest_framework import RuleThrottle
 from django_ratelimit_rules.models import Ruleset
 
 OURS = "django_ratelimit_rules.middleware.RateLimitMiddleware"
@@ -36,8 +38,13 @@ class Cache(RedisCache):
     """A project's own cache class."""
 
 
+class Throttled(APIView):
+    throttle_classes = [RuleThrottle]
+    throttle_limiter = "checked_by_a_throttle"
+
+
 not_a_view = "text"
-urlpatterns = [path("", view)]
+urlpatterns = [path("", view), path("api/", include([path("", Throttled.as_view())]))]
 
 
 def messages(databases=None):
@@ -231,7 +238,7 @@ def test_limiters_without_rules_are_named_once_the_database_may_be_asked(db, set
         if message.id == "ratelimit_rules.W004"
     ]
     ours = [name for name in found if name.startswith("checked_")]
-    assert ours == ["checked_alone", "checked_by_a_decorator", "checked_in_middleware"]
+    assert ours == ["checked_alone", "checked_by_a_decorator", "checked_by_a_throttle", "checked_in_middleware"]
     assert not caplog.records
 
 
