@@ -1,8 +1,8 @@
 """The rate limit headers of an answer.
 
-The results of one request go in, by limiter; header names and values come out. The format is that of
-draft-ietf-httpapi-ratelimit-headers-11, or the older ``X-RateLimit-*``, as ``RATELIMIT_RULES_HEADERS`` has it. Pure
-but for that setting: whoever has the response writes them.
+The results of one request go in, by limiter; header names and values come out, or are written on a response. The
+format is that of draft-ietf-httpapi-ratelimit-headers-11, or the older ``X-RateLimit-*``, as
+``RATELIMIT_RULES_HEADERS`` has it. No number is ever localised.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from django.http.response import HttpResponseBase, ResponseHeaders
 
 from .conf import settings
 from .engine import Action, Evaluation, Mode, Result
@@ -23,6 +25,31 @@ class Policy(NamedTuple):
 
     name: str
     evaluation: Evaluation
+
+
+class PersonalHeaders(ResponseHeaders):
+    """The headers of a response, of which those that speak to one client stay out of pickles: a page that Django's
+    cache keeps would otherwise tell everybody where its first reader stood."""
+
+    def __init__(self, data: ResponseHeaders) -> None:
+        super().__init__(data)
+        self.personal: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {name: value for name, value in self.items() if name.lower() not in self.personal}
+        return ResponseHeaders, (kept,)
+
+
+def write_headers(results: Results, response: HttpResponseBase) -> None:
+    """Write the headers that a request's results make on its response."""
+    found = rate_limit_headers(results)
+    if not found:
+        return
+    if not isinstance(response.headers, PersonalHeaders):
+        response.headers = PersonalHeaders(response.headers)
+    for name, value in found.items():
+        response.headers[name] = value
+        response.headers.personal.add(name.lower())
 
 
 def rate_limit_headers(results: Results) -> dict[str, str]:

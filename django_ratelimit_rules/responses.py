@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from .conf import settings
 from .engine import Result
-from .headers import Results, policies_of, rate_limit_headers, seconds
+from .headers import Results, policies_of, seconds, write_headers
 
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 PROBLEM_JSON, JSON, HTML, TEXT = "application/problem+json", "application/json", "text/html", "text/plain"
@@ -53,8 +53,7 @@ def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the headers of all limiters that this request has met so far; again does no harm, the last time counts."""
     results: Results = getattr(request, "rate_limits", {})
     if results and isinstance(response, HttpResponseBase):
-        for name, value in rate_limit_headers(results).items():
-            response[name] = value
+        write_headers(results, response)
 
 
 def status_of(result: Result) -> int:
