@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RateLimitRulesError(Exception):
     """Root of all errors of this app."""
@@ -19,6 +21,13 @@ class InvalidRule(RateLimitRulesError, ValueError):
         self.reason = reason
         self.rule = rule
         super().__init__(f"rule {rule!r}: {field}: {reason}" if rule else f"{field}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _invalid_rule, (self.field, self.reason, self.rule)
+
+
+def _invalid_rule(field: str, reason: str, rule: str | None) -> InvalidRule:
+    return InvalidRule(field, reason, rule=rule)
 
 
 class InvalidRulesFile(RateLimitRulesError, ValueError):

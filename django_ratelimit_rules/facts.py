@@ -18,8 +18,7 @@ from django.http.request import split_domain_port
 from .bodies import UNREADABLE, read_form, read_json
 from .clientip import client_ip
 from .conf import settings
-from .engine.plans import ANONYMOUS
-from .engine.values import canonical
+from .engine.values import ANONYMOUS, canonical
 
 Kwargs = Mapping[str, Any] | None
 

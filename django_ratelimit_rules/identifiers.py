@@ -18,9 +18,8 @@ from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
 from . import facts, sometimes
-from .engine.plans import ANONYMOUS
 from .engine.properties import apply_filters, base_of
-from .engine.values import canonical
+from .engine.values import ANONYMOUS, canonical
 from .exceptions import CallableFailed
 from .registry import (
     AsyncProvider,

@@ -7,7 +7,9 @@ A request or an identifier goes in, a :class:`engine.Result` comes out. The whol
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -37,6 +39,7 @@ names: set[str] = set()
 
 # What the failure mode `local` counts in while Redis is away.
 _local = MemoryCounters()
+os.register_at_fork(after_in_child=_local.unlock)
 
 
 class RateLimited(RateLimitRulesError):
@@ -46,6 +49,9 @@ class RateLimited(RateLimitRulesError):
         self.result = result
         wait = "" if result.retry_after is None else f"; it may pass in {result.retry_after:.3f} s"
         super().__init__(f"limiter {result.limiter!r} blocked the call by rule {result.rule!r}{wait}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RateLimited, (self.result,)
 
 
 class Limiter:
@@ -93,7 +99,7 @@ class Limiter:
             tallies = current().hit(planned.hits, cost, verb) if planned.hits else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
-            result = self._failed(ruleset, error, value_of, cost, context, verb)
+            result = self._failed(ruleset, error, planned, cost, verb)
         return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
 
     async def _acheck(
@@ -119,7 +125,7 @@ class Limiter:
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
-            result = self._failed(ruleset, error, value_of, cost, context, verb)
+            result = self._failed(ruleset, error, planned, cost, verb)
         return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
@@ -158,13 +164,17 @@ class Limiter:
 
         A result settles once; a blocked one has nothing to settle.
         """
+        ruleset = self._ruleset()
         hits = _settled(result, answer)
-        self._record(self._ruleset(), hits, result.cost)
+        if ruleset.mode is not Mode.OFF:
+            self._record(ruleset, hits, result.cost)
 
     async def asettle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """As :meth:`settle`, on the running event loop."""
+        ruleset = await self._aruleset()
         hits = _settled(result, answer)
-        await self._arecord(await self._aruleset(), hits, result.cost)
+        if ruleset.mode is not Mode.OFF:
+            await self._arecord(ruleset, hits, result.cost)
 
     def reset(self, identifier: Identifier) -> int:
         """Forget the counters, bans included, of all rules that match, those behind a skip too; return how many.
@@ -262,14 +272,11 @@ class Limiter:
         if ruleset.failure_mode is FailureMode.LOCAL:
             _local.hit(hits, cost, Verb.CHARGE)
 
-    def _failed(
-        self, ruleset: Ruleset, error: Exception, value_of: ValueOf, cost: Number, context: object, verb: Verb
-    ) -> Result:
+    def _failed(self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb) -> Result:
         """Answer as the failure mode has it."""
         if verb is not Verb.PEEK:
             self._report(ruleset, error)
-        if ruleset.failure_mode is FailureMode.LOCAL and isinstance(error, CountersUnavailable):
-            planned = engine.plan(ruleset, value_of, context)
+        if ruleset.failure_mode is FailureMode.LOCAL and planned is not None:
             tallies: list[Tally] = _local.hit(planned.hits, cost, verb)
             result = engine.decide(planned, tallies)
             result.error = True
@@ -284,6 +291,8 @@ class Limiter:
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
     ) -> Result:
         result.cost = cost
+        if verb is Verb.PEEK:
+            result.pending = ()
         if verb is Verb.CHECK:
             _send(signals.checked, limiter=self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
         return result
@@ -325,7 +334,15 @@ def _values(identifier: Identifier) -> ValueOf:
         raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
     texts: dict[str, str | None] = {}
     for name, value in identifier.items():
-        texts[normalise(name) if "." in name or "|" in name else name] = canonical(value, name)
+        if not isinstance(name, str):
+            raise TypeError(f"a property's name must be a text, not {type(name).__name__}: {name!r}")
+        text = canonical(value, name)
+        if "." in name or "|" in name:
+            # A name that is no property's can stand in no rule; it need not hurt the call.
+            with suppress(ValueError):
+                texts[normalise(name)] = text
+        else:
+            texts[name] = text
 
     def value_of(name: str) -> str | None:
         if name in texts or "|" not in name:
@@ -365,8 +382,6 @@ def _cost(cost: object) -> Number:
 
 def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:
     """Return the hits that an answer charges, and take them from the result: it settles once."""
-    hits, result.pending = result.pending, ()
-    if not hits:
-        return ()
     value_of = _values(answer)
+    hits, result.pending = result.pending, ()
     return tuple(hit for hit in hits if hit.rule.response_matcher and hit.rule.response_matcher.holds(value_of))

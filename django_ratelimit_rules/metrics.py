@@ -11,9 +11,8 @@ from django_prometheus.conf import NAMESPACE
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.values import ValueClass
 
-from . import signals
+from . import rulesets, signals
 from .engine import Action, Mode, Outcome, Result
-from .tiers import Snapshot
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
@@ -107,16 +106,16 @@ def count_error(limiter: str, **_: object) -> None:
     errors.labels(limiter).inc()
 
 
-def show_rules(snapshot: Snapshot, **_: object) -> None:
+def show_rules(**_: object) -> None:
     """Receiver of ``signals.rules_loaded``: the gauges show the limits in force, and drop those that are gone."""
     shown = set()
-    for limiter in snapshot.tiers:
-        ruleset = snapshot.get(limiter).ruleset
+    for effective in rulesets.in_force():
+        ruleset = effective.ruleset
         for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
             if rule.counts and isinstance(rule.limit, int) and isinstance(rule.period, int):
-                limits.labels(limiter, rule.name).set(rule.limit)
-                periods.labels(limiter, rule.name).set(rule.period)
-                shown.add((limiter, rule.name))
+                limits.labels(ruleset.limiter, rule.name).set(rule.limit)
+                periods.labels(ruleset.limiter, rule.name).set(rule.period)
+                shown.add((ruleset.limiter, rule.name))
     for labels in _shown - shown:
         for gauge in (limits, periods):
             if getattr(ValueClass, "__name__", "") == "MmapedValue":

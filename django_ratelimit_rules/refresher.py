@@ -65,15 +65,19 @@ class Refresher:
             time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
 
     def _look(self) -> None:
+        rulesets.expire()
         if rulesets.file_changed():
             rulesets.reload_file()
         now = time.monotonic()
         try:
-            revision: str | None = current().revision()
-            known = True
+            revision = current().revision()
         except CountersUnavailable:
-            revision, known = None, False
-        if known and revision == self._revision and now - self._loaded < RELOAD_SECONDS:
+            # Nobody can tell us, so look for ourselves.
+            news = now - self._loaded >= settings.REFRESH_SECONDS
+        else:
+            news = revision is not None and revision != self._revision
+            self._revision = revision or self._revision
+        if not news and now - self._loaded < RELOAD_SECONDS:
             return
         connection = connections[_database()]
         if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
@@ -82,7 +86,9 @@ class Refresher:
         try:
             if rulesets.reload():
                 self._loaded = now
-                self._revision = revision if known else None
+            else:
+                # Ask again at the next look, whatever the news was.
+                self._revision = None
         finally:
             connection.close()
 

@@ -8,7 +8,9 @@ that a check never asks the database. A reload that fails keeps the last good ru
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -51,10 +53,28 @@ async def aget(limiter: str) -> Ruleset:
 
 def effective(limiter: str) -> EffectiveRuleset:
     """Return the ruleset in force for a limiter, each rule with the tier it came from."""
-    override = _overrides.get(limiter)
-    if override is not None:
-        return override.get(limiter)
-    return (_snapshot or _first_load()).get(limiter)
+    snapshot = _overrides.get(limiter) or _snapshot or _first_load()
+    if time.time() >= snapshot.until:
+        expire()
+        snapshot = _overrides.get(limiter) or _snapshot or _first_load()
+    return snapshot.get(limiter)
+
+
+def in_force() -> list[EffectiveRuleset]:
+    """Return all rulesets that some tier of what is loaded speaks of, overridden ones as overridden; loads nothing."""
+    loaded = _snapshot.tiers if _snapshot else {}
+    return [effective(limiter) for limiter in {**loaded, **_overrides}]
+
+
+def expire() -> None:
+    """Join anew what holds a rule that has expired since."""
+    now = time.time()
+    with _lock:
+        for limiter, overriding in list(_overrides.items()):
+            if now >= overriding.until:
+                _overrides[limiter] = Snapshot(overriding.tiers)
+        if _snapshot is not None and now >= _snapshot.until:
+            _swap()
 
 
 def limiters() -> set[str]:
@@ -84,6 +104,7 @@ def override(limiter: str, tiers: Tiers | None) -> Snapshot | None:
             _overrides.pop(limiter, None)
         else:
             _overrides[limiter] = Snapshot({limiter: tiers})
+        _announce()
         return before
 
 
@@ -94,6 +115,7 @@ def restore(limiter: str, before: Snapshot | None) -> None:
             _overrides.pop(limiter, None)
         else:
             _overrides[limiter] = before
+        _announce()
 
 
 def reload() -> bool:
@@ -155,7 +177,11 @@ def _swap() -> None:
         for limiter, said in by_limiter.items():
             tiers.setdefault(limiter, {})[tier] = said
     _snapshot = Snapshot(tiers)
-    signals.rules_loaded.send_robust(sender=Snapshot, snapshot=_snapshot)
+    _announce()
+
+
+def _announce() -> None:
+    signals.rules_loaded.send_robust(sender=Snapshot)
 
 
 def _load_admin() -> dict[str, TierRules]:
@@ -197,6 +223,13 @@ def _settings_changed(*, setting: str, **_: object) -> None:
             snapshot.joined = {}
 
 
+def _fork() -> None:
+    global _lock
+    # A thread of the parent's may have held it, and that thread is not here to let go.
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_fork)
 setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.rulesets")
 
 

@@ -11,7 +11,7 @@
     When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
     The change is not committed yet.
 ``rules_loaded``
-    When this process swapped its rules. ``snapshot`` is the tiers.Snapshot now in force.
+    When other rules are in force in this process: loaded, overridden or expired; ``rulesets.in_force()`` tells which.
 
 An exception in a receiver never changes a decision. Receivers of ``checked`` and ``failed`` run on the request's
 thread or event loop and must be quick and synchronous.

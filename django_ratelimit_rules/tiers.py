@@ -80,12 +80,18 @@ def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
         limiter,
         tuple(rules),
         mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
-        failure_mode=next(
-            (tier.failure_mode for tier in stated if tier.failure_mode), FailureMode(settings.FAILURE_MODE)
-        ),
+        failure_mode=next((tier.failure_mode for tier in stated if tier.failure_mode), None) or default_failure_mode(),
         keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
     )
     return EffectiveRuleset(ruleset, tuple(sources))
+
+
+def default_failure_mode() -> FailureMode:
+    """Return the setting's failure mode; ``open`` for one that is none, which the system checks complain about."""
+    try:
+        return FailureMode(settings.FAILURE_MODE)
+    except ValueError:
+        return FailureMode.OPEN
 
 
 def _expiry(rule: Rule) -> float:
@@ -94,26 +100,20 @@ def _expiry(rule: Rule) -> float:
 
 @dataclass(slots=True)
 class Snapshot:
-    """All tiers as they were loaded, and the rulesets joined from them so far."""
+    """All tiers as they were loaded, and the rulesets joined from them so far; ``until`` a rule expires next."""
 
     tiers: Mapping[str, Tiers] = field(default_factory=dict)
     until: float = math.inf
     joined: dict[str, EffectiveRuleset] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._forget_expired(time.time())
-
-    def get(self, limiter: str) -> EffectiveRuleset:
-        """Return a limiter's ruleset, joined at its first use and again when one of its rules expires."""
         now = time.time()
-        if now >= self.until:
-            self._forget_expired(now)
-        found = self.joined.get(limiter)
-        if found is None:
-            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), now)
-        return found
-
-    def _forget_expired(self, now: float) -> None:
         expiries = [_expiry(r) for tiers in self.tiers.values() for tier in tiers.values() for r in tier.rules]
         self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
-        self.joined = {}
+
+    def get(self, limiter: str) -> EffectiveRuleset:
+        """Return a limiter's ruleset, joined at its first use."""
+        found = self.joined.get(limiter)
+        if found is None:
+            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), time.time())
+        return found

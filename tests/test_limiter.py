@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, RateLimited, Rule
+from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, rulesets
+from django_ratelimit_rules.exceptions import InvalidRule
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
 
@@ -234,3 +241,119 @@ def test_overrides_nest_and_end_and_hold_on_functions_of_both_colours():
         assert api.check({"user": 1}).matched
     with pytest.raises(TypeError, match="not both"):
         override_ruleset("api", [PER_USER], tiers={"code": []})
+
+
+@pytest.mark.usefixtures("nobody_listens")
+def test_a_callable_is_asked_once_even_when_the_local_counters_answer():
+    asked = []
+
+    def flaky():
+        asked.append(1)
+        if len(asked) % 2 == 0:
+            raise RuntimeError
+        return 3
+
+    with override_ruleset("api", [Rule("r", limit=flaky, period=60)], failure_mode="local"):
+        assert api.check({}).evaluations[0].limit == 3
+        assert api.check({}).error
+    assert len(asked) == 2
+
+
+@override_ruleset("api", [PER_USER])
+def test_strangers_are_told_apart_by_address_and_a_lazy_none_is_missing(keys):
+    for address in ("203.0.113.1", "203.0.113.2"):
+        assert not api.check({"user": AnonymousUser(), "ip": address}, cost=2).blocked
+        assert api.check({"user": SimpleLazyObject(AnonymousUser), "ip": address}).blocked
+    api.check({"user": SimpleLazyObject(lambda: None)})
+    assert not any("None" in key or "Anonymous" in key for key in keys())
+
+
+@override_ruleset("api", [PER_USER])
+def test_odd_names_in_an_identifier_hurt_only_when_they_are_no_text():
+    assert api.check({"user": 1, "a|b": 2, "header.X-\x00": 3, "x." * 200: 4}).matched
+    with pytest.raises(TypeError, match="must be a text"):
+        api.check({5: 1})
+
+
+@pytest.mark.django_db
+def test_a_query_set_is_a_container():
+    with pytest.raises(TypeError, match="user"):
+        api.check({"user": User.objects.all()})
+
+
+@override_ruleset("api", [Rule("r", limit=lambda *, context: context, period=60)])
+def test_a_required_keyword_gets_the_context():
+    assert api.check({}, context=7).evaluations[0].limit == 7
+
+
+def test_an_asynchronous_callable_is_refused_when_the_rule_is_made():
+    async def limit():
+        return 5
+
+    with pytest.raises(InvalidRule, match="plain function"):
+        Rule("r", limit=limit, period=60)
+
+
+@override_ruleset("api", [Rule("failures", characteristics=["ip"], limit=9, period=60, response={"status": 401})])
+def test_a_bad_answer_spends_no_result_and_a_peek_settles_nothing():
+    result = api.check({"ip": "203.0.113.7"})
+    with pytest.raises(TypeError):
+        api.settle(result, None)
+    api.settle(result, {"status": 401})
+    api.settle(api.peek({"ip": "203.0.113.7"}), {"status": 401})
+    with override_ruleset("api", mode="off"):
+        api.settle(result, {"status": 401})
+    assert api.peek({"ip": "203.0.113.7"}).evaluations[0].used == 1
+
+
+@override_ruleset("api", [PER_USER])
+def test_errors_survive_pickling_as_a_task_queue_does_it():
+    with pytest.raises(RateLimited) as raised:
+        api.enforce({"user": 1}, cost=3)
+    assert pickle.loads(pickle.dumps(raised.value)).result.rule == "per_user"
+    assert str(pickle.loads(pickle.dumps(InvalidRule("limit", "no", rule="r")))) == "rule 'r': limit: no"
+
+
+def test_an_override_of_the_modes_alone_keeps_the_rules():
+    with override_ruleset("api", [PER_USER]), override_ruleset("api", mode="dry_run"):
+        result = api.check({"user": 1}, cost=5)
+    assert (result.action, result.exceeded, result.rule) == ("allow", True, "per_user")
+
+
+def test_an_override_decorates_test_cases_as_a_whole_and_refuses_other_classes():
+    @override_ruleset("api", [PER_USER])
+    class Case(unittest.TestCase):
+        def test_rules_are_there(self):
+            assert api.check({"user": 1}).matched
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert (result.testsRun, result.failures, result.errors) == (1, [], [])
+    with pytest.raises(TypeError, match="unittest"):
+        override_ruleset("api", [PER_USER])(object)
+
+
+def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold():
+        with rulesets._lock, limiter._local._lock:
+            held.set()
+            let_go.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(5)
+            with override_ruleset("api", [PER_USER]):
+                limiter._local.reset(["x"])
+            status = 0
+        finally:
+            os._exit(status)
+    let_go.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

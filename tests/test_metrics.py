@@ -106,3 +106,10 @@ def test_gauges_show_the_values_in_force_and_go_with_the_rule(scrape):
     RuleRow.objects.all().delete()
     rulesets.reload()
     assert scrape("gauged") == {}
+
+
+def test_gauges_follow_an_override_and_its_end(scrape):
+    labels = '{rate_limiter="gauged_override",rule="per_user"}'
+    with override_ruleset("gauged_override", CHAIN[2:]):
+        assert scrape("gauged_override")["django_rate_limiter_limit" + labels] == 2
+    assert scrape("gauged_override") == {}

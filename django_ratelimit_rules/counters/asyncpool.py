@@ -11,6 +11,16 @@ import redis.asyncio.sentinel as aio_sentinel
 import redis.connection as sync
 import redis.sentinel as sync_sentinel
 
+from .connections import with_timeouts
+
+try:
+    from redis.maint_notifications import MaintNotificationsConfig
+except ImportError:  # before redis-py 7
+    MaintNotificationsConfig = None  # type: ignore[assignment, misc]
+
+# As many as there are checks at one moment: redis-py refuses those over its bound (100 unless stated) with an error.
+UNBOUNDED = 2**31
+
 
 def async_pool(pool: Any) -> Any:
     """Return a new asyncio pool for the server, credentials, TLS and time-outs of ``pool``; nothing connects yet."""
@@ -18,7 +28,7 @@ def async_pool(pool: Any) -> Any:
         return _sentinel_pool(pool)
     connection_class = _twin(pool.connection_class)
     options = _accepted(connection_class, pool.connection_kwargs)
-    return redis.asyncio.ConnectionPool(connection_class, max_connections=pool.max_connections, **options)
+    return redis.asyncio.ConnectionPool(connection_class, max_connections=UNBOUNDED, **options)
 
 
 async def disconnect(pool: Any) -> None:
@@ -41,7 +51,7 @@ def _sentinel_pool(pool: sync_sentinel.SentinelConnectionPool) -> Any:
         sentinel_kwargs=_accepted(aio.Connection, manager.sentinel_kwargs),
     )
     return aio_sentinel.SentinelConnectionPool(  # type: ignore[no-untyped-call]
-        pool.service_name, twin, is_master=pool.is_master, **options
+        pool.service_name, twin, is_master=pool.is_master, max_connections=UNBOUNDED, **options
     )
 
 
@@ -57,8 +67,12 @@ def _accepted(connection_class: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that the asyncio class knows, less what only works in the synchronous world."""
     known = {name for base in connection_class.__mro__ for name in inspect.signature(base.__init__).parameters}
     foreign = {"parser_class", "retry", "connection_class", "connection_pool", "redis_connect_func", "event_dispatcher"}
-    return {
+    accepted = {
         name: value
-        for name, value in options.items()
+        for name, value in with_timeouts(options).items()
         if name in known - foreign and not name.startswith("maint_notifications")
     }
+    if MaintNotificationsConfig is not None and "maint_notifications_config" in known:
+        # With these on redis-py does not notice that the server closed an idle connection.
+        accepted["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+    return accepted

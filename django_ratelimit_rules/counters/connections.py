@@ -11,6 +11,7 @@ import os
 import select
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import hiredis
@@ -18,7 +19,15 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
 CHUNK = 65536
+# For an alias that states none: a Redis that hangs must not hang the site.
+TIMEOUT = 1.0
 _INCOMPLETE = object()
+
+
+def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pool's connection options with time-outs, those of the alias where it has any."""
+    stated = {name: options.get(name) or TIMEOUT for name in ("socket_timeout", "socket_connect_timeout")}
+    return {**options, **stated}
 
 
 class Connection:
@@ -28,7 +37,7 @@ class Connection:
 
     def __init__(self, pool: Any) -> None:
         # Not one of the pool's own: those may be bounded, and the site's cache needs them.
-        self._redis = pool.connection_class(**pool.connection_kwargs)
+        self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
         self._redis.connect()
         self._socket = self._redis._sock
         self._reader = hiredis.Reader(notEnoughData=_INCOMPLETE)

@@ -37,9 +37,13 @@ for i = 1, #KEYS do
   local kind, limit, ttl, used, value = nil, nil, nil, 0, values[i]
   local ban
   kind, limit, ttl, ban, at = struct.unpack(HIT, packed, at)
-  if value then used, ttl = tonumber(value) or -1, call('PTTL', KEYS[i]) end
+  if value then
+    -- Only what INCRBY takes as well: were it to fail on the third key, the first two would stay charged.
+    used = #value < 16 and not string.find(value, '%D') and tonumber(value) or -1
+    ttl = call('PTTL', KEYS[i])
+  end
   local after = used + cost
-  common = (kind == 4 or kind == 0) and used >= 0 and used % 1 == 0 and after <= limit and ttl > 0
+  common = (kind == 4 or kind == 0) and used >= 0 and after <= limit and ttl > 0
   reply[2 * i - 1], reply[2 * i] = after, ttl
 end
 if common then
@@ -95,6 +99,13 @@ local function remaining(i, healed)
   return ttl > 0 and ttl or nil
 end
 
+-- A sum without the noise that binary fractions gather: ten calls of 0.7 fit a limit of 7.
+local function plus(a, b)
+  local sum = math.min(a + b, LARGEST)
+  if sum % 1 == 0 or sum >= SAFE then return sum end
+  return floor(sum * 1e9 + 0.5) / 1e9
+end
+
 local function note(i, used, count, reset, over, wait, banned_until)
   local at, state, retry = 5 * i, 0, 0
   if banned_until > 0 and banned_until > now() then
@@ -113,7 +124,7 @@ local function read_fixed(i)
     local plain = tonumber(value)
     if plain and plain >= 0 and plain <= LARGEST then
       used, count = plain, plain
-      kept[i] = plain == floor(plain)
+      kept[i] = #value < 16 and not string.find(value, '%D')
     else
       local found = numbers(value, 2, 3)
       if not found then return note(i, 0, 0, reset, cost > limits[i], reset, 0) end
@@ -122,14 +133,14 @@ local function read_fixed(i)
     local ttl = remaining(i, reset)
     if ttl then left[i], reset = ttl, ttl else used, count, banned_until = 0, 0, 0 end
   end
-  note(i, used, count, reset, used + cost > limits[i], reset, banned_until)
+  note(i, used, count, reset, plus(used, cost) > limits[i], reset, banned_until)
 end
 
 local function write_fixed(i, charged, looked, ban)
   local at, period = 5 * i, periods[i]
   local used, count = reply[at - 4], reply[at - 3]
-  if charged then used = math.min(used + cost, LARGEST) end
-  if charged or not looked then count = math.min(count + cost, LARGEST) end
+  if charged then used = plus(used, cost) end
+  if charged or not looked then count = plus(count, cost) end
   reply[at - 4], reply[at - 3] = used, count
   if ban > 0 then
     local value = string.format('%.17g %.17g %.17g', used, count, now() + ban)
@@ -145,6 +156,7 @@ end
 -- The less common algorithms, made only for a chain that has one: making functions costs more than counting.
 local function others()
   local ceil, max, min = math.ceil, math.max, math.min
+  local LONGEST = 31536000000000  -- milliseconds; after absurd charges
   local read, write = {}, {}
 
   read[1] = function(i)
@@ -164,27 +176,27 @@ local function others()
         end
       end
     end
-    local used = floor(previous * (period - elapsed) / period) + current
-    local room, wait = limit - cost - current, nil
+    local used = plus(floor(previous * (period - elapsed) / period), current)
+    local room, wait = plus(limit - cost, -current), nil
     if room >= 0 then
       wait = floor(period - (floor(room) + 1) * period / max(previous, 1)) + 1 - elapsed
     else
       -- Not in this window: in the next one, when what is current now has faded enough.
-      wait = floor(period - (floor(limit - cost) + 1) * period / max(current, 1)) + 1
+      wait = floor(period - (floor(plus(limit, -cost)) + 1) * period / max(current, 1)) + 1
       wait = period - elapsed + max(0, wait)
     end
     kept[i] = { index, previous, current }
-    note(i, used, used, period - elapsed, used + cost > limit, wait, banned_until)
+    note(i, used, used, period - elapsed, plus(used, cost) > limit, wait, banned_until)
   end
 
   write[1] = function(i, charged, looked, ban)
     local at, period, index, previous, current = 5 * i, periods[i], unpack(kept[i])
     if charged then
-      current = min(current + cost, LARGEST)
-      reply[at - 4] = min(reply[at - 4] + cost, LARGEST)
+      current = plus(current, cost)
+      reply[at - 4] = plus(reply[at - 4], cost)
       reply[at - 3] = reply[at - 4]
     elseif reply[at - 2] > 0 and not looked then
-      reply[at - 3] = reply[at - 4] + cost
+      reply[at - 3] = plus(reply[at - 4], cost)
     end
     if charged or ban > 0 then
       local banned_until = ban > 0 and now() + ban or 0
@@ -194,12 +206,12 @@ local function others()
   end
 
   local function level(units, period, fractional)
-    return fractional > 0 and units / period or ceil(units / period)
+    return fractional > 0 and plus(units / period, 0) or ceil(units / period)
   end
 
   local function until_full(i, units)
     if limits[i] == 0 then return units > 0 and periods[i] or 0 end
-    return min(ceil(units / limits[i]), 31536000000000)
+    return min(ceil(units / limits[i]), LONGEST)
   end
 
   read[2] = function(i)
@@ -210,20 +222,20 @@ local function others()
       if found[3] ~= period then units = ceil(units * period / max(found[3], 1)) end
       units = max(0, units - max(0, now() - found[2]) * limit)
     end
-    local used, over = level(units, period, fractional), units + cost * period - limit * period
+    local used, over = level(units, period, fractional), plus(units, plus(cost * period, 0)) - limit * period
     kept[i] = { units, fractional }
-    note(i, used, used, until_full(i, units), over > 0, limit > 0 and ceil(over / limit) or 0, banned_until)
+    note(i, used, used, until_full(i, units), over > 0, limit > 0 and min(ceil(over / limit), LONGEST) or 0, banned_until)
   end
 
   write[2] = function(i, charged, looked, ban)
     local at, period, units, fractional = 5 * i, periods[i], unpack(kept[i])
     if charged then
       if cost ~= floor(cost) then fractional = 1 end
-      units = min(units + cost * period, LARGEST)
+      units = plus(units, plus(cost * period, 0))
       reply[at - 4] = level(units, period, fractional)
       reply[at - 3], reply[at - 1] = reply[at - 4], until_full(i, units)
     elseif reply[at - 2] > 0 and not looked then
-      reply[at - 3] = reply[at - 4] + cost
+      reply[at - 3] = plus(reply[at - 4], cost)
     end
     if charged or ban > 0 then
       local banned_until = ban > 0 and now() + ban or 0

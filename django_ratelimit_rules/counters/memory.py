@@ -15,7 +15,7 @@ from ..engine import Algorithm, Hit, Tally
 from ..engine.results import Number
 from . import Verb
 
-LARGEST = 1.7e308
+LARGEST, SAFE, LONGEST = 1.7e308, 2.0**53, 31_536_000_000_000
 SWEEP_EVERY = 4096
 
 
@@ -116,6 +116,10 @@ class MemoryCounters:
         """As :meth:`reset`."""
         return self.reset(keys)
 
+    def unlock(self) -> None:
+        """Make a new lock: in a forked child the old one may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -188,14 +192,14 @@ def _read_fixed(look: Look, cost: Number, now: int) -> None:
     look.reset = look.period
     if look.counter is not None:
         look.used, look.count, look.reset = look.counter.used, look.counter.count, look.counter.expires - now
-    look.judge(now, look.used + cost > look.hit.limit, cost, look.reset)
+    look.judge(now, _plus(look.used, cost) > look.hit.limit, cost, look.reset)
 
 
 def _write_fixed(look: Look, counter: Counter, cost: Number, charged: bool) -> bool:
     if charged:
-        look.used = min(look.used + cost, LARGEST)
+        look.used = _plus(look.used, cost)
     if charged or not look.hit.looked:
-        look.count = min(look.count + cost, LARGEST)
+        look.count = _plus(look.count, cost)
     counter.used, counter.count = look.used, look.count
     return True
 
@@ -212,23 +216,23 @@ def _read_sliding(look: Look, cost: Number, now: int) -> None:
         elif stored.index == look.index - 1:
             look.previous = stored.used
     # In floats, because that is what Lua computes in.
-    look.used = look.count = floor(float(look.previous) * (period - elapsed) / period) + look.current
+    look.used = look.count = _plus(floor(float(look.previous) * (period - elapsed) / period), look.current)
     look.reset = period - elapsed
-    room = limit - cost - look.current
+    room = _plus(limit - cost, -look.current)
     if room >= 0:
         wait = floor(period - (floor(room) + 1) * float(period) / max(look.previous, 1)) + 1 - elapsed
     else:
-        fade = floor(period - (floor(limit - cost) + 1) * float(period) / max(look.current, 1)) + 1
+        fade = floor(period - (floor(_plus(limit, -cost)) + 1) * float(period) / max(look.current, 1)) + 1
         wait = period - elapsed + max(0, fade)
-    look.judge(now, look.used + cost > limit, cost, wait)
+    look.judge(now, _plus(look.used, cost) > limit, cost, wait)
 
 
 def _write_sliding(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
     if charged:
-        look.current = min(look.current + cost, LARGEST)
-        look.used = look.count = min(look.used + cost, LARGEST)
+        look.current = _plus(look.current, cost)
+        look.used = look.count = _plus(look.used, cost)
     elif look.exceeded and not look.hit.looked:
-        look.count = look.used + cost
+        look.count = _plus(look.used, cost)
     if not (charged or ban):
         return False
     counter.period, counter.index, counter.previous, counter.used = look.period, look.index, look.previous, look.current
@@ -246,21 +250,20 @@ def _read_bucket(look: Look, cost: Number, now: int) -> None:
         units = max(0, units - max(0, now - stored.updated) * limit)
     look.current = units
     fractional = stored is not None and stored.fractional
-    look.used = look.count = units / period if fractional else ceil(units / period)
+    look.used = look.count = _level(units, period, fractional)
     look.reset = _time_to_full(units, limit, period)
-    wait = ceil((units + cost * period - limit * period) / limit) if limit else 0
-    look.judge(now, units + cost * period > limit * period, cost, wait)
+    over = _plus(units, _plus(cost * period, 0)) - limit * period
+    look.judge(now, over > 0, cost, min(ceil(over / limit), LONGEST) if limit else 0)
 
 
 def _write_bucket(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
     if charged:
         counter.fractional = counter.fractional or cost != floor(cost)
-        look.current = min(look.current + cost * look.period, LARGEST)
-        level = look.current / look.period
-        look.used = look.count = level if counter.fractional else ceil(level)
+        look.current = _plus(look.current, _plus(cost * look.period, 0))
+        look.used = look.count = _level(look.current, look.period, counter.fractional)
         look.reset = _time_to_full(look.current, look.hit.limit, look.period)
     elif look.exceeded and not look.hit.looked:
-        look.count = look.used + cost
+        look.count = _plus(look.used, cost)
     if not (charged or ban):
         return False
     counter.used, counter.period, counter.updated = look.current, look.period, now
@@ -269,7 +272,11 @@ def _write_bucket(look: Look, counter: Counter, cost: Number, now: int, charged:
 
 
 def _time_to_full(units: Number, limit: int, period: int) -> int:
-    return ceil(units / limit) if limit else period if units else 0
+    return min(ceil(units / limit), LONGEST) if limit else period if units else 0
+
+
+def _level(units: Number, period: int, fractional: bool) -> Number:
+    return _plus(units / period, 0) if fractional else ceil(units / period)
 
 
 def _read_distinct(look: Look, now: int) -> None:
@@ -294,6 +301,14 @@ def _write_distinct(look: Look, counter: Counter, charged: bool) -> bool:
     counter.members.add(look.hit.member)
     look.used = look.count = look.used + 1
     return True
+
+
+def _plus(a: Number, b: Number) -> Number:
+    """Add without the noise that binary fractions gather: ten calls of 0.7 fit a limit of 7."""
+    total = min(a + b, LARGEST)
+    if isinstance(total, int) or total % 1 == 0 or total >= SAFE:
+        return total
+    return floor(total * 1e9 + 0.5) / 1e9
 
 
 def _number(number: Number) -> Number:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
+import re
 import struct
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from importlib.resources import files
 from typing import Any
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from django.core.cache import InvalidCacheBackendError, caches
 from django.core.cache.backends.base import default_key_func
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from ..conf import settings
 from ..engine import Algorithm, Hit, Tally
@@ -36,6 +39,9 @@ _ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm
 _DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
 _VERBS = {Verb.CHECK: 0, Verb.PEEK: 1, Verb.CHARGE: 2}
 _CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
+# What Redis answers when it cannot count for anybody; other errors concern one key or call.
+SICK = ("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "CLUSTERDOWN", "MASTERDOWN")
+REVISION_SECONDS = 60
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
@@ -98,18 +104,20 @@ class RedisCounters:
         removed, cursor = 0, b"0"
         while True:
             cursor, keys = self._run("SCAN", cursor, "MATCH", start + "*", "COUNT", 1000)
-            removed += int(self._run("DEL", *keys)) if keys else 0
+            # With an empty KEY_PREFIX the pattern alone could meet keys of others.
+            ours = [key for key in keys if _OURS.match(key, len(self.namespace().encode()))]
+            removed += int(self._run("DEL", *ours)) if ours else 0
             if int(cursor) == 0:
                 return removed
 
     def revision(self) -> str | None:
-        """Return the number of the latest rule change announced by any process, None when there is none yet."""
-        reply = self._run("GET", self.namespace() + ":revision")
+        """Return what stands for the latest rule change that any process announced, None when there is no news."""
+        reply = self._aside("GET", self.namespace() + ":revision")
         return None if reply is None else bytes(reply).decode(errors="replace")
 
     def announce(self) -> None:
         """Tell every process that rules changed."""
-        self._run("INCR", self.namespace() + ":revision")
+        self._aside("SET", self.namespace() + ":revision", uuid4().hex, "EX", REVISION_SECONDS)
 
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
@@ -117,7 +125,10 @@ class RedisCounters:
         if cache.key_func is default_key_func:
             return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
         # A key function of the project's own may look at more than its arguments (the tenant): asked each time.
-        return str(cache.make_key(settings.KEY_PREFIX))
+        try:
+            return str(cache.make_key(settings.KEY_PREFIX))
+        except Exception as error:
+            raise CountersUnavailable(f"the KEY_FUNCTION of cache alias {self.alias!r} failed: {error!r}") from error
 
     def close(self) -> None:
         """Close idle connections; the next call opens new ones."""
@@ -155,11 +166,21 @@ class RedisCounters:
             )
 
     def _failed(self, error: BaseException) -> CountersUnavailable:
-        """Note a failure; return what to raise."""
-        pause = self.breaker.failed()
+        """Note a failure; return what to raise. What ails one key or one script is no reason to leave Redis alone."""
+        if isinstance(error, ResponseError) and not any(word in str(error) for word in SICK):
+            pause = 0.0
+        else:
+            pause = self.breaker.failed()
         return CountersUnavailable(
             f"Redis of cache alias {self.alias!r} failed: {type(error).__name__}: {error}", retry_after=pause
         )
+
+    def _aside(self, *arguments: Any) -> Any:
+        """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""
+        try:
+            return self._connect().ask(*arguments)
+        except FAILURES as error:
+            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
 
     def _run(self, *arguments: Any) -> Any:
         """Run a command through the breaker."""
@@ -209,7 +230,7 @@ class RedisCounters:
             try:
                 # Not caches[alias], which is one per thread: the Redis client under it is safe between threads.
                 self._cache = caches.create_connection(self.alias)
-            except (InvalidCacheBackendError, ImproperlyConfigured) as error:
+            except (InvalidCacheBackendError, ImproperlyConfigured, KeyError) as error:
                 raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
         return self._cache
 
@@ -261,6 +282,7 @@ def _glob_escape(text: str) -> str:
     return "".join(f"\\{character}" if character in r"*?[]\^-" else character for character in text)
 
 
+_OURS = re.compile(rb"\{[a-z][a-z0-9_]*\}[a-z][a-z0-9_]*:(?:[fst]|d\.[^:]*):[^:]*:")
 _by_alias: dict[str, RedisCounters] = {}
 
 
@@ -280,4 +302,11 @@ def _forget(*, setting: str, **_: object) -> None:
         _by_alias.clear()
 
 
+def _fork() -> None:
+    for counters in _by_alias.values():
+        # A thread of the parent's may have held the breaker's lock.
+        counters.breaker = Breaker()
+
+
+os.register_at_fork(after_in_child=_fork)
 setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.counters")

@@ -21,10 +21,9 @@ from .candidates import Candidates
 from .matching import ValueOf, parse_address
 from .properties import base_of, is_client_written
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, check_limit
-from .values import parse_duration
+from .values import ANONYMOUS, parse_duration
 
 UNKNOWN = "_unknown_"
-ANONYMOUS = "<anonymous>"
 MAX_PART = 100
 MAX_PARTS = 150
 _PLAIN = re.compile(r"[A-Za-z0-9.:@/+=-][A-Za-z0-9._:@/+=-]*", re.ASCII)
@@ -219,8 +218,13 @@ def _dynamic(value: object) -> Callable[[object], Any] | None:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return lambda _: function()
-    required = any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
-    return function if required else lambda _: function()
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not required:
+        return lambda _: function()
+    if required[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        name = required[0].name
+        return lambda context: function(**{name: context})
+    return function
 
 
 def _limit(function: Callable[[object], Any], rule: Rule, context: object) -> int:

@@ -101,6 +101,8 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
         rule, _, limit, period, enforced, looked, _ = hit
         used, count, exceeded, banned, reset_ms, retry_ms = tally
         remaining = limit - used if used < limit else 0
+        if type(remaining) is float:
+            remaining = round(remaining, 9)
         outcome = BLOCK if exceeded and enforced else ALLOW
         evaluation = new_tuple(
             Evaluation,

@@ -6,6 +6,7 @@ The one validator of the app: the admin, the file tier and code all make a :clas
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -134,6 +135,9 @@ class Rule:
         for option in ("limit", "period"):
             if getattr(self, option) is None:
                 raise InvalidRule(option, f"a {self.action} rule needs a {option}")
+        for option in ("limit", "period"):
+            if inspect.iscoroutinefunction(getattr(self, option)):
+                raise InvalidRule(option, "must be a plain function, because planning awaits nothing")
         if not callable(self.limit):
             self._set(limit=check_limit(self.limit))
         if not callable(self.period):

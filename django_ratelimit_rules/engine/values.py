@@ -14,6 +14,9 @@ from datetime import timedelta
 _CONTAINERS = (Mapping, Sequence, Set, MappingView, Iterator)
 _TEXTS = (str, bytes, bytearray, memoryview)
 
+# What a request's user property says of a stranger.
+ANONYMOUS = "<anonymous>"
+
 MAX_DURATION = 31_536_000
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -27,18 +30,29 @@ def canonical(value: object, name: str) -> str | None:
     """
     if type(value) is str:
         return value
-    if value is None:
+    # By isinstance, because a lazy object that stands for None is not None itself.
+    if isinstance(value, type(None)):
         return None
     if isinstance(value, bool):
         return "1" if value else "0"
-    if isinstance(value, _CONTAINERS) and not isinstance(value, _TEXTS):
+    if _is_container(value):
         raise TypeError(
             f"property {name!r} is a {type(value).__name__}: a value must be a single fact"
             " (text, number, boolean, None or a model instance), so that it can be compared and counted by"
         )
     if hasattr(value, "_meta") and hasattr(value, "pk"):
         return canonical(value.pk, name)
+    if getattr(value, "is_anonymous", False) is True:
+        # Django's AnonymousUser: as text it would be one user for all strangers.
+        return ANONYMOUS
     return str(value)
+
+
+def _is_container(value: object) -> bool:
+    if isinstance(value, _TEXTS) or type(value).__name__ == "__proxy__":
+        # __proxy__ is Django's lazy text, which has all methods of one without being one.
+        return False
+    return isinstance(value, _CONTAINERS) or (hasattr(value, "__iter__") and hasattr(value, "__len__"))
 
 
 def parse_duration(value: object, *, what: str = "period") -> int:

@@ -143,6 +143,16 @@ def test_fractional_costs_add_up_and_come_back_as_they_are(store, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_fractions_gather_no_noise(store, algorithm):
+    hit = make_hit(limit=7, period=31_536_000, algorithm=algorithm)
+    tallies = [store.counters.hit([hit], 0.7)[0] for _ in range(11)]
+    assert [tally.exceeded for tally in tallies] == [False] * 10 + [True]
+    assert tallies[2].used == pytest.approx(2.1, abs=0.001)
+    if algorithm != "token_bucket":  # which leaks meanwhile
+        assert tallies[2].used == 2.1
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_cost_of_zero_writes_nothing(store, algorithm):
     hit = make_hit(limit=0, algorithm=algorithm, ban_for=5)
     assert store.counters.hit([hit], 0)[0].exceeded
