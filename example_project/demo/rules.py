@@ -21,7 +21,7 @@ SITE: list[dict[str, Any]] = [
     {
         "name": "operators",
         "action": "skip",
-        "match": {"path": {"prefix": ["/admin/", "/metrics"]}},
+        "match": {"path": {"prefix": ["/admin/", "/metrics", "/static/", "/favicon.ico"]}},
         "description": "Whatever the rules below say, they can be repaired in the admin.",
     },
     {
@@ -62,10 +62,10 @@ SITE: list[dict[str, Any]] = [
         "action": "log",
         "characteristics": ["ip"],
         "limit": 50,
-        "period": HOUR,
+        "period": MINUTE,
         "description": "Whom would a threshold of 50 hit? Read it here before it hurts anybody.",
     },
-    {"name": "client_limit", "characteristics": ["ip"], "limit": 100, "period": HOUR},
+    {"name": "client_limit", "characteristics": ["ip"], "limit": 100, "period": MINUTE},
 ]
 
 SEARCH: list[dict[str, Any]] = [
