@@ -62,23 +62,21 @@ Count = Callable[[], None]
 class Children:
     """The counters of one limiter, each looked up once: ``labels()`` costs more than counting."""
 
-    __slots__ = ("_evaluations", "_limiter", "allow", "block", "observe")
+    __slots__ = ("_limiter", "allow", "block", "evaluations", "observe")
 
     def __init__(self, limiter: str) -> None:
         self._limiter = limiter
-        self._evaluations: dict[tuple[str, str, str, bool], Count] = {}
+        self.evaluations: dict[tuple[str, str, str, bool], Count] = {}
         self.allow: Count = calls.labels(limiter, "allow").inc
         self.block: Count = calls.labels(limiter, "block").inc
         self.observe: Callable[[float], None] = check_seconds.labels(limiter).observe
 
-    def evaluated(self, rule: str, action: str, result: str, exceeded: bool) -> None:
-        """Count one evaluation."""
-        key = (rule, action, result, exceeded)
-        count = self._evaluations.get(key)
-        if count is None:
-            labels = (self._limiter, rule, str(action), str(result), "true" if exceeded else "false")
-            count = self._evaluations[key] = rule_evaluations.labels(*labels).inc
-        count()
+    def of_evaluation(self, rule: str, action: str, result: str, exceeded: bool) -> Count:
+        """Look up the counter of evaluations with these labels."""
+        labels = (self._limiter, rule, str(action), str(result), "true" if exceeded else "false")
+        count: Count = rule_evaluations.labels(*labels).inc
+        self.evaluations[rule, action, result, exceeded] = count
+        return count
 
 
 _of: dict[str, Children] = {}
@@ -94,10 +92,13 @@ def count_check(limiter: str, result: Result, seconds: float, **_: object) -> No
         children.allow()
     else:
         children.block()
+    known = children.evaluations
     for evaluation in result.evaluations:
-        children.evaluated(evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
+        key = (evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
+        (known.get(key) or children.of_evaluation(*key))()
     if result.skipped and result.rule is not None:
-        children.evaluated(result.rule, Action.SKIP, Outcome.ALLOW, False)
+        skipped = (result.rule, Action.SKIP, Outcome.ALLOW, False)
+        (known.get(skipped) or children.of_evaluation(*skipped))()
     children.observe(seconds)
 
 
