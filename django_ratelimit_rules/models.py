@@ -8,7 +8,8 @@ Knows nothing of requests, and of the other tiers nothing either.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -19,8 +20,13 @@ from django.utils import timezone
 from . import engine, registry, signals
 from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, check_name
-from .engine.values import MAX_DURATION
+from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import InvalidRule, UnknownProperty
+
+if TYPE_CHECKING:
+    BaseDurationField = models.PositiveIntegerField[Any, Any]
+else:
+    BaseDurationField = models.PositiveIntegerField
 
 ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
 ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
@@ -39,6 +45,35 @@ FAILURE_MODES = [
 
 # What a rule with `response` may ask about an answer.
 ANSWER_PROPERTIES = ("status", "login")
+
+
+class DurationField(BaseDurationField):
+    """Whole seconds in the database; ``"1m"``, ``"2h"`` and timedeltas are understood wherever code writes one."""
+
+    def deconstruct(self) -> tuple[str, str, Any, Any]:
+        """Be the plain column to migrations."""
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.PositiveIntegerField", args, options
+
+    def to_python(self, value: Any) -> Any:
+        """Return seconds. Raises ValidationError for what is no duration."""
+        if not isinstance(value, (str, timedelta)):
+            return super().to_python(value)
+        try:
+            return _seconds(value)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
+
+    def get_prep_value(self, value: Any) -> Any:
+        """Return seconds for the database. Raises ValueError for what is no duration."""
+        return super().get_prep_value(_seconds(value) if isinstance(value, (str, timedelta)) else value)
+
+
+def _seconds(value: str | timedelta) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        # As fixtures in XML have them.
+        return int(value)
+    return parse_duration(value)
 
 
 class AnnouncedQuerySet(models.QuerySet[Any]):
@@ -147,13 +182,16 @@ class Rule(models.Model):
     match = models.JSONField(blank=True, default=dict)
     characteristics = models.JSONField(blank=True, default=list)
     limit = models.BigIntegerField(null=True, blank=True)
-    period = models.PositiveIntegerField(null=True, blank=True)
+    period = DurationField(null=True, blank=True)
     algorithm = models.CharField(max_length=32, choices=ALGORITHMS, default=engine.Algorithm.FIXED_WINDOW.value)
     count_distinct = models.CharField(max_length=200, blank=True)
-    ban_for = models.PositiveIntegerField(null=True, blank=True)
+    ban_for = DurationField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
     expires_at = models.DateTimeField(null=True, blank=True)
+    owner = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+    ticket = models.CharField(max_length=500, blank=True)
 
     objects = RuleQuerySet.as_manager()
 
@@ -209,6 +247,9 @@ class Rule(models.Model):
             "enabled": self.enabled,
             "expires_at": expires_at,
             "description": self.description,
+            "owner": self.owner,
+            "reason": self.reason,
+            "ticket": self.ticket,
         }
 
     def problems(self) -> dict[str, str]:

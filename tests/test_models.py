@@ -255,3 +255,24 @@ def test_the_migration_builds_what_the_models_say():
     assert {"django_ratelimit_rules_rule", "django_ratelimit_rules_ruleset"} <= set(
         connection.introspection.table_names()
     )
+
+
+def test_code_may_write_durations_as_people_do(ruleset):
+    rule = Rule.objects.create(ruleset=ruleset, name="timed", limit=1, period="5m", ban_for=timedelta(hours=2))
+    rule.refresh_from_db()
+    assert (rule.period, rule.ban_for) == (300, 7200)
+    assert Rule.objects.get(period="5m") == rule
+    Rule(ruleset=ruleset, name="checked", limit=1, period="1m").full_clean()
+    with pytest.raises(ValidationError, match="no duration"):
+        Rule(ruleset=ruleset, name="checked", limit=1, period="soon").full_clean()
+    with pytest.raises(ValueError, match="no duration"):
+        Rule.objects.create(ruleset=ruleset, name="checked", limit=1, period="soon")
+
+
+def test_owner_reason_and_ticket_are_kept_and_decide_nothing(ruleset):
+    notes = {"owner": "Ann", "reason": "scrapers", "ticket": "https://issues.example/7"}
+    rule = Rule.objects.create(ruleset=ruleset, name="noted", limit=1, period=60, **notes)
+    said = Rule.objects.get(pk=rule.pk).to_engine()
+    assert {name: getattr(said, name) for name in notes} == notes
+    with pytest.raises(InvalidRule, match="must be a text"):
+        said.with_changes(owner=7)

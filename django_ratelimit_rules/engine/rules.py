@@ -22,6 +22,9 @@ from .values import parse_duration
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 MAX_LIMIT = 10**12
 
+# For people; nothing is decided by them.
+NOTES = ("description", "owner", "reason", "ticket")
+
 
 class Word(StrEnum):
     """A text of a fixed vocabulary, hashed as the text it is: an Enum's own hash is a Python call, on every check."""
@@ -91,6 +94,9 @@ class Rule:
     enabled: bool = field(default=True, kw_only=True)
     expires_at: datetime | None = field(default=None, kw_only=True)
     description: str = field(default="", kw_only=True)
+    owner: str = field(default="", kw_only=True)
+    reason: str = field(default="", kw_only=True)
+    ticket: str = field(default="", kw_only=True)
     matcher: Matcher = field(init=False, repr=False, compare=False)
     response_matcher: Matcher | None = field(init=False, repr=False, compare=False, default=None)
 
@@ -116,8 +122,9 @@ class Rule:
         self._set(characteristics=_characteristics(self.characteristics))
         if not isinstance(self.enabled, bool):
             raise InvalidRule("enabled", f"must be true or false, not {self.enabled!r}")
-        if not isinstance(self.description, str):
-            raise InvalidRule("description", f"must be a text, not {type(self.description).__name__}")
+        for note in NOTES:
+            if not isinstance(getattr(self, note), str):
+                raise InvalidRule(note, f"must be a text, not {type(getattr(self, note)).__name__}")
         self._set(expires_at=_expiry(self.expires_at))
         if self.action is Action.SKIP:
             self._refuse_counting_options()
