@@ -21,7 +21,7 @@ from .conf import settings
 from .counters import Verb
 from .counters.memory import MemoryCounters
 from .counters.redis import current
-from .engine import FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
+from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.matching import ValueOf
 from .engine.properties import apply_filters, base_of, normalise
 from .engine.results import Number
@@ -190,6 +190,17 @@ class Limiter:
         keys = engine.counter_keys(await self._aruleset(), _values(identifier))
         _local.reset(keys)
         return await current().areset(keys)
+
+    def explain(self, identifier: Identifier, context: object = None) -> Explanation:
+        """Return what :meth:`check` would answer now and why, with every rule of the ruleset. Writes nothing.
+
+        Rules behind the end of the chain are explained too; a ``limit`` or ``period`` may be computed for them.
+        """
+        traced = engine.trace(self._ruleset(), _values(identifier), context)
+        try:
+            return engine.explain(traced, current().hit(traced.hits, 1, Verb.PEEK) if traced.hits else ())
+        except CountersUnavailable as error:
+            return engine.explain(traced, None, str(error))
 
     def check_request(
         self,

@@ -3,6 +3,7 @@
 Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back.
 """
 
+from .explanation import Explanation, explain, record, trace
 from .plans import Hit, KeyWriter, Plan, Ruleset, counter_keys, plan
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_unique_names
@@ -12,6 +13,7 @@ __all__ = [
     "Action",
     "Algorithm",
     "Evaluation",
+    "Explanation",
     "FailureMode",
     "Hit",
     "KeyWriter",
@@ -26,7 +28,10 @@ __all__ = [
     "check_unique_names",
     "counter_keys",
     "decide",
+    "explain",
     "failed",
     "plan",
+    "record",
     "sentence",
+    "trace",
 ]
