@@ -16,7 +16,7 @@ from django.http import HttpRequest
 
 from .conf import settings
 from .identifiers import http_request
-from .limiter import Limiter
+from .limiter import Limiter, results_of
 from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
@@ -73,12 +73,15 @@ class Checkpoint:
     def request(self, first: object) -> HttpRequest:
         """Return the request that a view got. Raises TypeError when its first argument is something else."""
         try:
-            return http_request(first)
+            http = http_request(first)
         except TypeError:
             raise TypeError(
                 f"{self} got a {type(first).__name__} in place of the request: on a method write"
                 f" @method_decorator({self}), for all methods of a class {self.for_class}"
             ) from None
+        # Views may look at request.rate_limits whether or not anything was checked.
+        results_of(http)
+        return http
 
     def applies(self, request: HttpRequest) -> bool:
         """Whether this request is checked at all."""

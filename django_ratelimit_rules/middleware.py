@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from .conf import settings
-from .limiter import Limiter
+from .limiter import Limiter, results_of
 from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
@@ -37,6 +37,8 @@ class RateLimitMiddleware:
 
     def __call__(self, request: HttpRequest) -> Any:
         """Answer a request, or return the coroutine that does."""
+        # Views may look at request.rate_limits whether or not anything was checked.
+        results_of(request)
         if self.is_async:
             return self._acall(request)
         with Answering(request) as answering:

@@ -383,3 +383,11 @@ def test_rule_by_user_varies_by_cookie_and_rule_by_address_does_not(django_asser
         assert response.wsgi_request.session.accessed is False
     with limit(1, by=["user"]):
         assert "Cookie" in client.get("/plain/")["Vary"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@override_ruleset("api", [Rule("r", limit=9, period=60)])
+def test_a_view_finds_its_results_whether_or_not_anything_was_checked(rf, settings, enabled):
+    settings.RATELIMIT_RULES_ENABLED = enabled
+    view = rate_limited("api", methods=["POST"])(lambda request: HttpResponse(str(len(request.rate_limits))))
+    assert [view(rf.get("/")).content, view(rf.post("/")).content] == [b"0", b"1" if enabled else b"0"]
