@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from django.http import HttpRequest
 
+from . import sometimes
 from .conf import settings
 from .engine.matching import parse_address
 
@@ -36,12 +37,27 @@ def client_ip(request: HttpRequest) -> str | None:
     hops = settings.PROXY_HOPS
     proxies = trusted_proxies(_entries(settings.TRUSTED_PROXIES))
     if hops is None and not proxies:
+        _warn_of_header(request)
         return _address(peer)
     chain = _chain(request)
     if hops is not None and not 0 < hops <= len(chain):
         return _address(peer)
     client = _past(proxies, peer, chain[:hops]) if proxies or hops is None else chain[hops - 1]
     return _address(client) or _address(peer)
+
+
+def _warn_of_header(request: HttpRequest) -> None:
+    """Say, once a minute, that a proxy writes a header which nobody is to believe: then all clients are one address."""
+    if _header_key() in request.META and sometimes.due("clientip.header"):
+        logger.warning(
+            "Requests carry %s, which is not believed: behind a proxy all clients count as one address. Set"
+            " RATELIMIT_RULES_TRUSTED_PROXIES or RATELIMIT_RULES_PROXY_HOPS, or have the header removed",
+            settings.CLIENT_IP_HEADER,
+        )
+
+
+def _header_key() -> str:
+    return "HTTP_" + settings.CLIENT_IP_HEADER.upper().replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,7 @@ def _entries(setting: Iterable[object]) -> tuple[str, ...]:
 def _chain(request: HttpRequest) -> list[str]:
     """Return the header's entries, the one that our own proxy wrote first. A blank entry keeps its place: were it
     left out, the next one, which a client may have written, would move up."""
-    header = _text(request.META.get("HTTP_" + settings.CLIENT_IP_HEADER.upper().replace("-", "_")))
+    header = _text(request.META.get(_header_key()))
     return [entry.strip() for entry in reversed(header.split(","))] if header.strip() else []
 
 

@@ -226,3 +226,13 @@ def test_claims_to_the_left_of_our_proxys_entry_change_nothing(claimed, genuine)
         assert address(PROXY, forwarded) == str(genuine)
     with override_settings(RATELIMIT_RULES_TRUSTED_PROXIES=NETWORKS):
         assert address(PROXY, forwarded) == str(genuine)
+
+
+def test_a_proxy_header_that_is_not_believed_is_said_once_a_minute(rf, settings, caplog):
+    for _ in range(3):
+        assert client_ip(rf.get("/", HTTP_X_FORWARDED_FOR="192.0.2.1", REMOTE_ADDR="10.0.0.2")) == "10.0.0.2"
+    assert len([record for record in caplog.records if "not believed" in record.getMessage()]) == 1
+    settings.RATELIMIT_RULES_PROXY_HOPS = 1
+    caplog.clear()
+    assert client_ip(rf.get("/", HTTP_X_FORWARDED_FOR="192.0.2.1", REMOTE_ADDR="10.0.0.2")) == "192.0.2.1"
+    assert not caplog.records
