@@ -6,7 +6,7 @@ with an id, what was found, and how to put it right. Nothing here runs on a requ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,10 +15,9 @@ from django.core.cache import caches
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, router, transaction
-from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
-from . import limiter, rulesets
+from . import checkpoints, rulesets
 from .conf import DEFAULTS, PREFIX, settings
 from .setting_faults import FAULTS
 
@@ -131,7 +130,7 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
     """Name limiters that code asks and nobody defined rules for. Asks the database."""
     if not _rules_are_in(databases or ()):
         return []
-    named_by_views = set(_named_by_views())
+    asked = checkpoints.named()
     known = rulesets.limiters()
     return [
         CheckWarning(
@@ -139,7 +138,7 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
             hint="Add a ruleset of this name in the admin, in the rules file or in code, or correct the name.",
             id="ratelimit_rules.W004",
         )
-        for name in sorted(limiter.names.union(named_by_views, filter(_is_text, settings.MIDDLEWARE_LIMITERS)))
+        for name in sorted(asked)
         if name not in known
     ]
 
@@ -179,10 +178,6 @@ def _is_django_redis(backend: str) -> bool:
     return any(f"{one.__module__}.{one.__name__}" == DJANGO_REDIS for one in classes)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _rules_are_in(databases: Sequence[str]) -> bool:
     """Whether these databases hold our tables; before the first ``migrate`` they do not."""
     from .models import Rule, Ruleset
@@ -197,23 +192,3 @@ def _rules_are_in(databases: Sequence[str]) -> bool:
     except DatabaseError:
         return False
     return True
-
-
-def _named_by_views() -> Iterator[str]:
-    """Import the views, so that their decorators name limiters; yield those that classes name for their throttle."""
-    try:
-        yield from _throttle_limiters(get_resolver().url_patterns)
-    except Exception:  # noqa: BLE001 -- Django's own checks tell what is wrong with the URLs
-        return
-
-
-def _throttle_limiters(patterns: Iterable[Any]) -> Iterator[str]:
-    for pattern in patterns:
-        if hasattr(pattern, "url_patterns"):
-            yield from _throttle_limiters(pattern.url_patterns)
-            continue
-        # As contrib.rest_framework reads it; REST framework leaves class and arguments on the view function.
-        of_action = getattr(pattern.callback, "initkwargs", {}).get("throttle_limiter")
-        name = of_action or getattr(getattr(pattern.callback, "cls", None), "throttle_limiter", None)
-        if isinstance(name, str):
-            yield name

@@ -60,6 +60,11 @@ def effective(limiter: str) -> EffectiveRuleset:
     return snapshot.get(limiter)
 
 
+def stated(limiter: str) -> Tiers:
+    """Return what each tier says of a limiter, what is hidden or expired as well."""
+    return (_overrides.get(limiter) or _snapshot or _first_load()).tiers.get(limiter, {})
+
+
 def in_force() -> list[EffectiveRuleset]:
     """Return all rulesets that some tier of what is loaded speaks of, overridden ones as overridden; loads nothing."""
     loaded = _snapshot.tiers if _snapshot else {}

@@ -1,0 +1,42 @@
+"""Which limiters the code of this process asks.
+
+Nothing goes in but the project's settings and URLs; names come out. A limiter that only another process asks (a worker,
+a management command) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.urls import get_resolver
+
+from . import limiter
+from .conf import settings
+
+
+def named() -> set[str]:
+    """Return the limiters that are named by code, views and settings; imports the views."""
+    by_settings = {name for name in settings.MIDDLEWARE_LIMITERS if isinstance(name, str)}
+    # Views first: importing them makes their decorators name limiters.
+    return set(_named_by_views()) | limiter.names | by_settings
+
+
+def _named_by_views() -> Iterator[str]:
+    """Import the views, so that their decorators name limiters; yield those that classes name for their throttle."""
+    try:
+        yield from _throttle_limiters(get_resolver().url_patterns)
+    except Exception:  # noqa: BLE001 -- Django's own checks tell what is wrong with the URLs
+        return
+
+
+def _throttle_limiters(patterns: Iterable[Any]) -> Iterator[str]:
+    for pattern in patterns:
+        if hasattr(pattern, "url_patterns"):
+            yield from _throttle_limiters(pattern.url_patterns)
+            continue
+        # As contrib.rest_framework reads it; REST framework leaves class and arguments on the view function.
+        of_action = getattr(pattern.callback, "initkwargs", {}).get("throttle_limiter")
+        name = of_action or getattr(getattr(pattern.callback, "cls", None), "throttle_limiter", None)
+        if isinstance(name, str):
+            yield name
