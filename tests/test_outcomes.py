@@ -112,6 +112,7 @@ urlpatterns = [
     path("sign-in-async/", sign_in_async),
     path("two-names/", tries_two_names),
     path("nothing/", returns_nothing),
+    path("tight/", rate_limited("tight")(lambda request: HttpResponse())),
 ]
 
 
@@ -292,6 +293,16 @@ def test_refused_request_settles_nothing():
     with outcome({"status": {"gte": 400}}, 2):
         assert statuses("/decorated/401/", 6) == [401, 401, 429, 429, 429, 429]
         assert used() == 2
+
+
+@pytest.mark.usefixtures("by_middleware")
+def test_refusal_by_one_limiter_is_an_answer_to_another():
+    tight = Rule("tight", limit=1, period=60, characteristics=["ip"])
+    with outcome({"status": 429}, 2), override_ruleset("tight", [tight]):
+        responses = [Client().get("/tight/") for _ in range(4)]
+    assert [one.status_code for one in responses] == [200, 429, 429, 429]
+    blocking = [[name for name, result in one.wsgi_request.rate_limits.items() if result.blocked] for one in responses]
+    assert blocking == [[], ["tight"], ["tight"], ["api"]]
 
 
 @pytest.mark.usefixtures("placed")
