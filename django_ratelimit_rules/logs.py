@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from . import signals, sometimes
-from .engine import Algorithm, Evaluation, FailureMode, Hit, Plan, Result
+from .engine import Algorithm, Evaluation, FailureMode, Hit, Plan, Result, Ruleset
 from .inflight import current_request
 
 logger = logging.getLogger("django_ratelimit_rules")
@@ -47,7 +47,9 @@ def _outcomes(results: Mapping[str, Result]) -> Iterator[str]:
             yield f"{limiter}:-:error"
 
 
-def log_check(limiter: str, result: Result, plan: Plan | None = None, **_: object) -> None:
+def log_check(
+    limiter: str, result: Result, plan: Plan | None = None, ruleset: Ruleset | None = None, **_: object
+) -> None:
     """Receiver of ``signals.checked``: a line for each log rule exceeded, for some blocks and for some bypasses."""
     if result.skipped and _chosen(sometimes.nth(f"skipped.{limiter}.{result.rule}")):
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
@@ -58,13 +60,15 @@ def log_check(limiter: str, result: Result, plan: Plan | None = None, **_: objec
         hit = hits[number] if number < len(hits) else None
         blocked = evaluation.result == "block"
         if evaluation.exceeded and (not blocked or _chosen(_refused(limiter, evaluation, hit, result.cost))):
-            _log_exceeded(limiter, evaluation, hit, logging.WARNING if blocked else logging.INFO)
+            version = ruleset.version if ruleset else None
+            _log_exceeded(limiter, evaluation, hit, version, logging.WARNING if blocked else logging.INFO)
 
 
-def _log_exceeded(limiter: str, evaluation: Evaluation, hit: Hit | None, level: int) -> None:
+def _log_exceeded(limiter: str, evaluation: Evaluation, hit: Hit | None, version: int | None, level: int) -> None:
     logger.log(
         level,
-        "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss counter=%s",
+        "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss counter=%s"
+        + ("" if version is None else f" version={version}"),
         limiter,
         evaluation.rule,
         evaluation.action,

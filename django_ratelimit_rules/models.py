@@ -141,11 +141,18 @@ class Ruleset(models.Model):
         help_text="What answers requests while Redis cannot be reached.",
     )
     updated_at = models.DateTimeField("last changed", auto_now=True)
+    version = models.PositiveIntegerField(null=True, editable=False)
 
     objects = RulesetQuerySet.as_manager()
 
     class Meta:
         ordering = ("name",)
+        permissions = [
+            ("change_limits", "Can change, promote and demote limits"),
+            ("write_skip_rules", "Can write rules that let requests through (skip)"),
+            ("switch_rulesets", "Can switch rulesets to dry run or off, and back"),
+            ("reset_counters", "Can reset counters"),
+        ]
         constraints = [
             models.CheckConstraint(
                 name="ratelimit_ruleset_mode", condition=models.Q(mode__in=[mode for mode, _ in MODES])
@@ -226,9 +233,10 @@ class Rule(models.Model):
 
     def to_engine(self) -> engine.Rule:
         """Return the rule as the engine has it. Raises InvalidRule for a row that reads as no rule."""
-        return engine.Rule(**self._engine_fields())
+        return engine.Rule(**self.engine_fields())
 
-    def _engine_fields(self) -> dict[str, Any]:
+    def engine_fields(self) -> dict[str, Any]:
+        """Return what the engine makes a rule of, unchecked."""
         expires_at = self.expires_at
         if expires_at is not None and timezone.is_naive(expires_at):
             # A project without USE_TZ stores local times.
@@ -254,7 +262,7 @@ class Rule(models.Model):
 
     def problems(self) -> dict[str, str]:
         """Return what is wrong with the rule, by field, all at once; nothing when it is fit to be saved."""
-        fields = self._engine_fields()
+        fields = self.engine_fields()
         found: dict[str, str] = {}
         while True:
             try:
@@ -308,6 +316,28 @@ def _unknown_properties(rule: engine.Rule) -> dict[str, str]:
                 "response", f"{name!r} is no property of an answer; there are status, login and header.<name>"
             )
     return found
+
+
+class RulesetVersion(models.Model):
+    """What a ruleset said from some moment on, who made it so, and why. Outlives the ruleset and the user.
+
+    ``text`` is the ruleset as :mod:`rulestext` writes it, nothing once the ruleset was deleted.
+    """
+
+    ruleset = models.CharField(max_length=64)
+    number = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    user = models.CharField(max_length=254, blank=True)
+    action = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+    text = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ("ruleset", "-number")
+        constraints = [models.UniqueConstraint(name="ratelimit_version", fields=["ruleset", "number"])]
+
+    def __str__(self) -> str:
+        return f"{self.ruleset} version {self.number}"
 
 
 @receiver([post_save, post_delete], sender=Ruleset)

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -208,7 +209,8 @@ def _load_admin() -> dict[str, TierRules]:
     loaded = {}
     for row in rulesets:
         try:
-            loaded[row.name] = tier_rules(rules.get(row.pk, ()), row.mode, row.failure_mode)
+            tier = tier_rules(rules.get(row.pk, ()), row.mode, row.failure_mode, row.description)
+            loaded[row.name] = replace(tier, version=row.version)
         except (InvalidRule, ValueError) as error:
             _report_once(f"Ruleset {row.name!r} (pk {row.pk}) is out of force, because it cannot be read: {error}")
     return loaded

@@ -1,7 +1,7 @@
-"""The file tier: rules in a YAML or JSON file.
+"""Rules as text, YAML or JSON: the file tier, and what is imported into the admin.
 
-A path goes in; what the file says of each limiter comes out, or InvalidRulesFile with path, line and reason: a file
-with one fault is refused as a whole. The file maps limiters to rulesets::
+A path or a text goes in; what it says of each limiter comes out, or InvalidRulesFile with path, line and reason: a
+file with one fault is refused as a whole. The file maps limiters to rulesets::
 
     search:
       mode: enforce
@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .engine import Rule, as_rule, check_unique_names
+from .engine import FailureMode, Mode, Rule, as_rule, check_unique_names
 from .engine.rules import check_name
 from .exceptions import InvalidRule, InvalidRulesFile
 from .tiers import TierRules, tier_rules
 
 Stamp = tuple[int, int, int]
-FIELDS = ("mode", "failure_mode", "rules")
+FIELDS = ("description", "mode", "failure_mode", "rules")
 MAX_BYTES = 10_000_000
 
 
@@ -40,16 +40,33 @@ def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, TierRules]:
-    """Return what a rules file says, by limiter. Raises InvalidRulesFile."""
-    return RulesFile(Path(path)).read()
+Check = Callable[[Rule], None]
+
+
+def read(path: str | os.PathLike[str], check: Check | None = None) -> dict[str, TierRules]:
+    """Return what a rules file says, by limiter. Raises InvalidRulesFile, also when ``check`` raises InvalidRule."""
+    source = Path(path)
+    try:
+        text = source.read_text("utf-8") if source.stat().st_size <= MAX_BYTES else None
+    except (OSError, ValueError) as error:
+        raise InvalidRulesFile(f"{source}: cannot be read: {error}") from error
+    if text is None:
+        raise InvalidRulesFile(f"{source}: is larger than {MAX_BYTES:,} bytes")
+    return read_text(text, source, check)
+
+
+def read_text(text: str, name: str | Path, check: Check | None = None) -> dict[str, TierRules]:
+    """As :func:`read`, of a text; ``name`` stands in errors, and is JSON when it ends in ``.json``."""
+    return RulesFile(Path(name), text, check).read()
 
 
 class RulesFile:
     """One reading of a file; knows the line of every value, for its errors."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str, check: Check | None = None) -> None:
         self.path = path
+        self.text = text
+        self.check = check
 
     def read(self) -> dict[str, TierRules]:
         """Return what the file says, by limiter."""
@@ -78,9 +95,12 @@ class RulesFile:
         rules = said.get("rules") or []
         if not isinstance(rules, list):
             raise self._error(nodes["rules"][1], "rules must be a list")
-        for key in ("mode", "failure_mode"):
+        if not isinstance(said.get("description") or "", str):
+            raise self._error(nodes["description"][1], "description must be a text")
+        for key, words in (("mode", Mode), ("failure_mode", FailureMode)):
             try:
-                tier_rules((), **{key: said.get(key)})
+                if said.get(key):
+                    words(said[key])
             except ValueError as error:
                 raise self._error(nodes[key][1], f"{key}: {error}") from error
         return self._tier(nodes["rules"][1] if rules else node, rules, node, said)
@@ -91,9 +111,11 @@ class RulesFile:
             try:
                 made.append(as_rule(rule))
                 check_unique_names(made)
+                if self.check:
+                    self.check(made[-1])
             except (TypeError, ValueError) as error:
                 raise self._error(self._field_node(rule_node, error), str(error)) from error
-        return tier_rules(made, said.get("mode"), said.get("failure_mode"))
+        return tier_rules(made, said.get("mode"), said.get("failure_mode"), said.get("description") or "")
 
     def _field_node(self, node: yaml.Node, error: Exception) -> yaml.Node:
         """Return where the field that an error is about stands, else the rule."""
@@ -105,9 +127,7 @@ class RulesFile:
 
     def _compose(self) -> yaml.Node | None:
         try:
-            if self.path.stat().st_size > MAX_BYTES:
-                raise InvalidRulesFile(f"{self.path}: is larger than {MAX_BYTES:,} bytes")
-            text = self.path.read_text("utf-8")
+            text = self.text
             if self._is_json():
                 json.loads(text)
                 # In JSON a tab can only be white space, where YAML does not want it.
@@ -118,9 +138,7 @@ class RulesFile:
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
             raise InvalidRulesFile(f"{self.path}:{line}: is no YAML: {error.problem}") from error
-        except InvalidRulesFile:
-            raise
-        except (yaml.YAMLError, OSError, ValueError, RecursionError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InvalidRulesFile(f"{self.path}: cannot be read: {error}") from error
         return root
 
@@ -128,14 +146,14 @@ class RulesFile:
         try:
             self._check(root, set())
             if self._is_json():
-                return json.loads(self.path.read_text("utf-8"))
+                return json.loads(self.text)
             loader = yaml.SafeLoader("")
             return loader.construct_document(root)
         except yaml.MarkedYAMLError as error:
             raise self._error(error.problem_mark or root, str(error.problem)) from error
         except InvalidRulesFile:
             raise
-        except (ValueError, RecursionError, OSError) as error:
+        except (ValueError, RecursionError) as error:
             raise self._error(root, f"cannot be read: {error}") from error
 
     def _check(self, node: yaml.Node, seen: set[int]) -> None:

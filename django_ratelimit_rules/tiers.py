@@ -27,22 +27,29 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
-    """What one tier says of one limiter. A mode of None is not stated."""
+    """What one tier says of one limiter. A mode of None is not stated; the description is for people.
+
+    ``version`` is that of the admin's history, None for the other tiers.
+    """
 
     rules: tuple[Rule, ...] = ()
     mode: Mode | None = None
     failure_mode: FailureMode | None = None
+    description: str = ""
+    version: int | None = None
 
 
 def tier_rules(
     rules: Iterable[Rule | Mapping[str, Any]],
     mode: Mode | str | None = None,
     failure_mode: FailureMode | str | None = None,
+    description: str = "",
 ) -> TierRules:
     """Check what one tier says of one limiter. Raises InvalidRule."""
     checked = tuple(as_rule(rule) for rule in rules)
     check_unique_names(checked)
-    return TierRules(checked, Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None)
+    modes = Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None
+    return TierRules(checked, *modes, description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
         mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
         failure_mode=next((tier.failure_mode for tier in stated if tier.failure_mode), None) or default_failure_mode(),
         keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
+        version=tiers.get(Tier.ADMIN, TierRules()).version,
     )
     return EffectiveRuleset(ruleset, tuple(sources))
 

@@ -142,13 +142,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """The rules in force for one limiter, in order: enabled ones that have not expired, with their mode."""
+    """The rules in force for one limiter, in order: enabled ones that have not expired, with their mode.
+
+    ``version`` is the admin's, for whoever reads a log line later; nothing is decided by it.
+    """
 
     limiter: str
     rules: tuple[Rule, ...] = ()
     mode: Mode = Mode.ENFORCE
     failure_mode: FailureMode = FailureMode.OPEN
     keys: KeyWriter = KeyWriter()
+    version: int | None = None
     steps: tuple[Step, ...] = field(init=False, repr=False, compare=False)
     candidates: Candidates = field(init=False, repr=False, compare=False)
 

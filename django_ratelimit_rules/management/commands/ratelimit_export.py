@@ -1,0 +1,28 @@
+"""``ratelimit_export [LIMITER ...]``: the admin's rules as YAML, always in the same order."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ... import rulestext
+
+
+class Command(BaseCommand):
+    """Write the admin tier to the standard output."""
+
+    help = "Write the admin's rulesets as YAML, for ratelimit_plan, ratelimit_apply or RATELIMIT_RULES_FILE."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the names of rulesets."""
+        parser.add_argument("limiters", nargs="*", metavar="LIMITER", help="rulesets to write; all when none is named")
+
+    def handle(self, *, limiters: list[str], **options: Any) -> None:
+        """Write the text; refuse names that there are not, which a script would take for empty rulesets."""
+        said = rulestext.stored(limiters or None)
+        missing = [name for name in limiters if name not in said]
+        if missing:
+            raise CommandError(f"the admin has no ruleset {', '.join(missing)}")
+        self.stdout.write(rulestext.dump(said), ending="")

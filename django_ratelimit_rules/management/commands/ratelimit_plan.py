@@ -1,0 +1,38 @@
+"""``ratelimit_plan FILE``: what ``ratelimit_apply FILE`` would change. Exit status 2 when it would, 0 when not."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ... import rulesdiff, rulestext
+from ...exceptions import InvalidRulesFile
+
+
+class Command(BaseCommand):
+    """Compare a file with the admin tier."""
+
+    help = "Show what ratelimit_apply FILE would change. Exit status: 0 nothing, 2 something, 1 the file has an error."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the file."""
+        parser.add_argument("file", metavar="FILE")
+        parser.add_argument("--prune", action="store_true", help="rulesets that the file does not name would go")
+
+    def handle(self, *, file: str, prune: bool, **options: Any) -> None:
+        """Write the changes."""
+        try:
+            rulesets = rulestext.load_file(file)
+        except InvalidRulesFile as error:
+            raise CommandError(str(error)) from error
+        changes = rulesdiff.compare(
+            rulestext.stored(None if prune else rulesets),
+            {name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
+        )
+        if changes:
+            self.stdout.write(rulesdiff.as_text(changes), ending="")
+            sys.exit(2)
+        self.stdout.write("Nothing would change.")

@@ -1,0 +1,193 @@
+"""The admin tier as text, and back: canonical and stable, so that it can be kept, compared, reviewed and applied.
+
+Rows go in, or what :mod:`rulesfile` read; a :data:`Plain` ruleset comes out, which holds only what differs from the
+defaults, in one order, durations as ``1m``. :func:`dump` writes it as YAML that :mod:`rulesfile` reads; the same rules
+always give the same bytes. A row that reads as no rule is written as it stands: the text shows it, and is refused when
+it is read. Who may change what, and versions, are not known here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import router
+from django.utils import timezone
+
+from . import engine, yamltext
+from .engine.rules import FIELDS, NOTES
+from .engine.values import format_duration
+from .exceptions import InvalidRule, InvalidRulesFile
+from .models import Rule, Ruleset
+from .rulesfile import read, read_text
+from .tiers import TierRules
+
+# One ruleset as the text has it: description, mode, failure_mode, rules; JSON values only, no defaults.
+Plain = dict[str, Any]
+Rulesets = Mapping[str, Plain]
+
+DEFAULTS: dict[str, Any] = {
+    field.name: field.default_factory() if callable(field.default_factory) else field.default
+    for field in dataclasses.fields(engine.Rule)
+    if field.name in FIELDS and field.name != "name"
+}
+# People read the name and what the rule does first, and what it is for last.
+ORDER = ("name", "action", *(name for name in FIELDS if name not in ("name", "action", *NOTES)), *NOTES)
+DURATIONS = ("period", "ban_for")
+POSITION_STEP = 10
+
+
+def stored(names: Iterable[str] | None = None) -> dict[str, Plain]:
+    """Return the admin tier, or these of its rulesets, by name in alphabetical order."""
+    rulesets = Ruleset.objects.using(router.db_for_write(Ruleset)).order_by("name")
+    if names is not None:
+        rulesets = rulesets.filter(name__in=list(names))
+    return {row.name: of_row(row, row.rules.all()) for row in rulesets.prefetch_related("rules")}
+
+
+def of_row(ruleset: Ruleset, rules: Iterable[Rule]) -> Plain:
+    """Return a ruleset of the database."""
+    return _plain(ruleset.description, ruleset.mode, ruleset.failure_mode, [rule_of_row(rule) for rule in rules])
+
+
+def of_tier(tier: TierRules) -> Plain:
+    """Return what one tier says of a limiter."""
+    return _plain(tier.description, tier.mode or "", tier.failure_mode or "", [rule_of(rule) for rule in tier.rules])
+
+
+def rule_of_row(row: Rule) -> Plain:
+    """Return one rule of the database, normalised where it reads as a rule."""
+    fields = row.engine_fields()
+    try:
+        rule = engine.Rule(**fields)
+    except (InvalidRule, TypeError, ValueError, LookupError, RecursionError):
+        return _rule(fields)
+    return rule_of(rule)
+
+
+def rule_of(rule: engine.Rule) -> Plain:
+    """Return one rule of any tier; a limit or period that code computes is written as ``computed``."""
+    return _rule({name: getattr(rule, name) for name in FIELDS})
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values read the same as text: to Python 1, 1.0 and True are equal, but conditions tell them apart."""
+    return yamltext.inline(one) == yamltext.inline(other)
+
+
+def dump(rulesets: Rulesets) -> str:
+    """Return rulesets as YAML, in alphabetical order."""
+    return yamltext.write({name: rulesets[name] for name in sorted(rulesets)})
+
+
+def load(text: str, name: str) -> dict[str, TierRules]:
+    """Read a text that shall be written to the database. Raises InvalidRulesFile; ``name`` stands in its message."""
+    return _storable(read_text(text, name, check), name)
+
+
+def load_file(path: str | Path) -> dict[str, TierRules]:
+    """As :func:`load`, of a file."""
+    return _storable(read(path, check), str(path))
+
+
+def check(rule: engine.Rule) -> None:
+    """Refuse a rule that the admin would refuse as well. Raises InvalidRule."""
+    row = Rule(**_columns(rule))
+    for field, reason in row.problems().items():
+        raise InvalidRule(field, reason, rule=rule.name)
+    try:
+        row.clean_fields(exclude=["ruleset"])
+    except ValidationError as error:
+        field, reasons = next(iter(error.message_dict.items()))
+        raise InvalidRule(field, reasons[0], rule=rule.name) from error
+    for field in NOTES:
+        _check_text(field, getattr(rule, field), rule.name)
+
+
+def write(rulesets: Mapping[str, TierRules]) -> None:
+    """Make the rows of these rulesets say what is given. Rules keep their rows, and counters, by their names."""
+    database = router.db_for_write(Ruleset)
+    for name, tier in rulesets.items():
+        ruleset, _ = Ruleset.objects.using(database).update_or_create(
+            name=name,
+            defaults={
+                "description": tier.description,
+                "mode": tier.mode.value if tier.mode else "",
+                "failure_mode": tier.failure_mode.value if tier.failure_mode else "",
+            },
+        )
+        _write_rules(ruleset, tier.rules, database)
+
+
+def _write_rules(ruleset: Ruleset, rules: Iterable[engine.Rule], database: str) -> None:
+    present = {row.name: row for row in Rule.objects.using(database).filter(ruleset=ruleset)}
+    wanted = {rule.name: rule for rule in rules}
+    Rule.objects.using(database).filter(ruleset=ruleset).exclude(name__in=list(wanted)).delete()
+    for number, rule in enumerate(wanted.values(), start=1):
+        row = present.get(rule.name) or Rule(ruleset=ruleset)
+        position = number * POSITION_STEP
+        if row.pk is None or row.position != position or not same(rule_of_row(row), rule_of(rule)):
+            for name, value in {**_columns(rule), "position": position}.items():
+                setattr(row, name, value)
+            row.save(using=database)
+
+
+def _storable(rulesets: dict[str, TierRules], name: str) -> dict[str, TierRules]:
+    for limiter, tier in rulesets.items():
+        try:
+            _check_text("description", tier.description, None)
+        except InvalidRule as error:
+            raise InvalidRulesFile(f"{name}: limiter {limiter!r}: {error}") from error
+    return rulesets
+
+
+def _check_text(field: str, text: str, rule: str | None) -> None:
+    if "\0" in text or re.search("[\ud800-\udfff]", text):
+        raise InvalidRule(field, "holds a character that no database keeps (NUL, or a lone surrogate)", rule=rule)
+
+
+def _columns(rule: engine.Rule) -> dict[str, Any]:
+    columns = {name: getattr(rule, name) for name in FIELDS}
+    columns |= {"action": rule.action.value, "algorithm": rule.algorithm.value}
+    columns |= {"characteristics": list(rule.characteristics), "count_distinct": rule.count_distinct or ""}
+    if rule.expires_at is not None and timezone.is_naive(timezone.now()):
+        # A project without USE_TZ stores local times.
+        columns["expires_at"] = timezone.make_naive(rule.expires_at)
+    return columns
+
+
+def _plain(description: str, mode: str, failure_mode: str, rules: list[Plain]) -> Plain:
+    said = {"description": _lines(description), "mode": str(mode), "failure_mode": str(failure_mode), "rules": rules}
+    return {name: value for name, value in said.items() if value}
+
+
+def _rule(fields: Mapping[str, Any]) -> Plain:
+    said = {name: _value(name, fields[name]) for name in ORDER}
+    return {name: value for name, value in said.items() if name == "name" or value != _value(name, DEFAULTS[name])}
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in DURATIONS and isinstance(value, int) and value > 0:
+        return format_duration(value)
+    if callable(value):
+        return "computed"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    if name in NOTES and isinstance(value, str):
+        return _lines(value)
+    return value
+
+
+def _lines(text: str) -> str:
+    """Return a text with the line ends that it had before a browser posted it."""
+    return text.replace("\r\n", "\n")
