@@ -137,8 +137,8 @@ def test_report_9_the_announced_end_of_a_window_stands_still(client, hit):
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket"])
 def test_report_10_no_period_ever_lets_more_than_documented_through(algorithm):
-    # At most twice the limit: around the edge of a fixed window, after a full bucket, and where all of a sliding window's
-    # calls came at its end, since the share of them that still counts is taken from the whole window.
+    # At most twice the limit: around the edge of a fixed window, after a full bucket, and where all of a sliding
+    # window's calls came at its end, since the share of them that still counts is taken from the whole window.
     passed = []
     with override_ruleset("api", [limit(5, 1, "ip", algorithm=algorithm)]):
         started = time.monotonic()
