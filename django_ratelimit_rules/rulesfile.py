@@ -92,6 +92,9 @@ class RulesFile:
         for key in said:
             if key not in FIELDS:
                 raise self._error(nodes[key][0], f"unknown field {key!r}; a ruleset has {', '.join(FIELDS)}")
+        if said.get("mode") is False:
+            # YAML reads a bare off as false; taken for "not stated" it would leave the limits on.
+            said = {**said, "mode": Mode.OFF}
         rules = said.get("rules") or []
         if not isinstance(rules, list):
             raise self._error(nodes["rules"][1], "rules must be a list")

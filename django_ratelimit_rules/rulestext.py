@@ -98,7 +98,7 @@ def load_file(path: str | Path) -> dict[str, TierRules]:
 
 def check(rule: engine.Rule) -> None:
     """Refuse a rule that the admin would refuse as well. Raises InvalidRule."""
-    row = Rule(**_columns(rule))
+    row = Rule(**columns(rule))
     for field, reason in row.problems().items():
         raise InvalidRule(field, reason, rule=rule.name)
     try:
@@ -108,6 +108,17 @@ def check(rule: engine.Rule) -> None:
         raise InvalidRule(field, reasons[0], rule=rule.name) from error
     for field in NOTES:
         _check_text(field, getattr(rule, field), rule.name)
+
+
+def columns(rule: engine.Rule) -> dict[str, Any]:
+    """Return what the fields of a row hold that says this rule."""
+    values = {name: getattr(rule, name) for name in FIELDS}
+    values |= {"action": rule.action.value, "algorithm": rule.algorithm.value}
+    values |= {"characteristics": list(rule.characteristics), "count_distinct": rule.count_distinct or ""}
+    if rule.expires_at is not None and timezone.is_naive(timezone.now()):
+        # A project without USE_TZ stores local times.
+        values["expires_at"] = timezone.make_naive(rule.expires_at)
+    return values
 
 
 def write(rulesets: Mapping[str, TierRules]) -> None:
@@ -133,7 +144,7 @@ def _write_rules(ruleset: Ruleset, rules: Iterable[engine.Rule], database: str) 
         row = present.get(rule.name) or Rule(ruleset=ruleset)
         position = number * POSITION_STEP
         if row.pk is None or row.position != position or not same(rule_of_row(row), rule_of(rule)):
-            for name, value in {**_columns(rule), "position": position}.items():
+            for name, value in {**columns(rule), "position": position}.items():
                 setattr(row, name, value)
             row.save(using=database)
 
@@ -150,16 +161,6 @@ def _storable(rulesets: dict[str, TierRules], name: str) -> dict[str, TierRules]
 def _check_text(field: str, text: str, rule: str | None) -> None:
     if "\0" in text or re.search("[\ud800-\udfff]", text):
         raise InvalidRule(field, "holds a character that no database keeps (NUL, or a lone surrogate)", rule=rule)
-
-
-def _columns(rule: engine.Rule) -> dict[str, Any]:
-    columns = {name: getattr(rule, name) for name in FIELDS}
-    columns |= {"action": rule.action.value, "algorithm": rule.algorithm.value}
-    columns |= {"characteristics": list(rule.characteristics), "count_distinct": rule.count_distinct or ""}
-    if rule.expires_at is not None and timezone.is_naive(timezone.now()):
-        # A project without USE_TZ stores local times.
-        columns["expires_at"] = timezone.make_naive(rule.expires_at)
-    return columns
 
 
 def _plain(description: str, mode: str, failure_mode: str, rules: list[Plain]) -> Plain:

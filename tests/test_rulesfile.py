@@ -54,6 +54,10 @@ def test_json_is_read_tabs_and_escapes_included(tmp_path):
     assert read(written(tmp_path, text, "rules.json"))["search"].rules[0].match == rule["match"]
 
 
+def test_off_without_quotes_is_the_mode_off(tmp_path):
+    assert read(written(tmp_path, "search: {mode: off}"))["search"].mode == "off"
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
 def test_an_empty_file_says_nothing(tmp_path, text):
     assert read(written(tmp_path, text)) == {}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from django.core.management import CommandError, call_command
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import Limiter, rulesets, rulesfile, rulestext
@@ -255,6 +255,7 @@ tiers = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(tiers)
 def test_whatever_the_rows_say_export_apply_export_is_byte_identical(said):
     Ruleset.objects.all().delete()

@@ -18,7 +18,8 @@ from django.utils.safestring import SafeString
 
 from .. import registry
 from ..models import Rule, Ruleset
-from .forms import RuleForm, RulesFormSet
+from .forms import RuleForm
+from .operations import GuardedInline, Operations
 from .summaries import rules_summary
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ else:
 SUMMARY_RULES = 3
 
 
-class RuleInline(BaseInline):
+class RuleInline(GuardedInline, BaseInline):
     """The rules of a ruleset, from the first evaluated to the last."""
 
     model = Rule
     form = RuleForm
-    formset = RulesFormSet
     extra = 0
     readonly_fields = ("summary",)
     fieldsets = (
@@ -66,17 +66,17 @@ class RuleInline(BaseInline):
 
 
 @admin.register(Ruleset)
-class RulesetAdmin(BaseAdmin):
+class RulesetAdmin(Operations, BaseAdmin):
     """One page per limiter."""
 
     inlines = (RuleInline,)
     list_display = ("name", "mode_in_short", "number_of_rules", "summary", "updated_at")
     list_filter = ("mode", "failure_mode", "rules__action", "updated_at")
     search_fields = ("name", "description", "rules__name")
-    readonly_fields = ("properties",)
+    readonly_fields = ("version_in_force", "properties")
     formfield_overrides = {models.TextField: {"widget": Textarea(attrs={"cols": 80, "rows": 2})}}
     fieldsets = (
-        (None, {"fields": (("name", "mode"), "description")}),
+        (None, {"fields": (("name", "mode"), "description", ("change_reason", "version_in_force"))}),
         ("When Redis fails", {"classes": ("collapse",), "fields": ("failure_mode",)}),
         ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
     )

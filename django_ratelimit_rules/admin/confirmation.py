@@ -1,0 +1,93 @@
+"""The page in front of every change that is not made in the form: what will happen, why it is done, and one button.
+
+A :class:`Step` goes in; the page comes out, and once it was confirmed the change is made, kept as a version, and noted
+in Django's own log. What was shown is what is done: when the rules changed in between, the page is shown again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+
+from .. import rulesdiff, rulestext
+from ..exceptions import InvalidRulesFile
+from ..models import Ruleset
+from ..rulestext import Rulesets
+from ..versions import Author
+from . import guards
+
+MAX_REASON = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One change to be confirmed.
+
+    ``names`` are the rulesets it touches, ``after`` what they say then; ``perform`` makes it so. ``action`` is what the
+    history says was done, ``said`` what is said about it beforehand, ``warnings`` what to think of.
+    """
+
+    title: str
+    action: str
+    button: str
+    names: Sequence[str]
+    after: Rulesets
+    perform: Callable[[Author], object]
+    done: str
+    said: Iterable[str] = ()
+    warnings: Iterable[str] = ()
+    numbers: object = None
+    hidden: dict[str, str] = field(default_factory=dict)
+    ruleset: Ruleset | None = None
+
+
+def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
+    """Return who is signed in, as versions know an author."""
+    return Author(request.user.get_username(), action, reason.strip()[:MAX_REASON], guards.allow(request))
+
+
+def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
+    """Show the page, or make the change when its button was pressed. Raises PermissionDenied."""
+    before = rulestext.stored(step.names)
+    lacking = guards.missing(request, before, step.after)
+    if lacking:
+        raise PermissionDenied(" ".join(lacking))
+    changes = rulesdiff.compare(before, step.after)
+    # The state before and after: the text of an import is posted again, and must be the one that was shown.
+    seen = hashlib.sha256((rulestext.dump(before) + rulestext.dump(step.after)).encode()).hexdigest()
+    if request.method == "POST" and "confirmed" in request.POST:
+        if request.POST["confirmed"] == seen:
+            return _perform(admin, request, step)
+        messages.warning(request, "The rules have changed since this page was shown. This is what would happen now.")
+    context = {
+        **admin.admin_site.each_context(request),
+        "opts": admin.opts,
+        "title": step.title,
+        "step": step,
+        "changes": changes,
+        "seen": seen,
+        "reason": request.POST.get("reason", ""),
+        "max_reason": MAX_REASON,
+    }
+    return TemplateResponse(request, "django_ratelimit_rules/confirm.html", context)
+
+
+def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
+    author = author_of(request, step.action, request.POST.get("reason", ""))
+    try:
+        step.perform(author)
+    except InvalidRulesFile as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Done: {step.action}. In force everywhere within the refresh time.")
+        for ruleset in Ruleset.objects.filter(name__in=step.names):
+            said = f"{step.action}: {author.reason}" if author.reason else step.action
+            admin.log_change(request, ruleset, said)
+    return HttpResponseRedirect(step.done)

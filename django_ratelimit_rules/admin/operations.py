@@ -1,0 +1,119 @@
+"""What operators do on a ruleset's page besides typing: each in a module of its own, joined here for the admin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from .. import rulestext
+from ..models import Rule, Ruleset
+from ..rulestext import Plain
+from . import guards
+from .forms import RulesFormSet
+from .guards import Guarded
+from .history import HISTORY_PAGE, RulesetForm, Versioned
+from .othertiers import OVERRIDE, OtherTiers
+from .switches import Switches, switch_links
+from .transfer import Transfer
+
+if TYPE_CHECKING:
+    from django.contrib.admin import StackedInline
+
+    InlineMixin = StackedInline[Rule, Ruleset]
+else:
+    InlineMixin = object
+
+MAX_KEY = 2**63
+
+
+class GuardedFormSet(RulesFormSet):
+    """The rules of a ruleset, of which the user may change only what their permissions say."""
+
+    request: HttpRequest
+
+    def clean(self) -> None:
+        """Say what the user may not do while the page still holds what they typed; the save asks again."""
+        super().clean()
+        shown = [form.instance for form in self.forms if self._is_rule(form)]
+        stored = list(Rule.objects.filter(ruleset=self.instance)) if self.instance.pk else []
+        # Rules that came in after the page was made stay as they are.
+        shown += [rule for rule in stored if rule.pk not in {form.instance.pk for form in self.forms}]
+        before, after = ({self.instance.name: _plain(rules)} for rules in (stored, shown))
+        lacking = guards.missing(self.request, before, after)
+        if lacking:
+            raise ValidationError(lacking)
+
+
+def _plain(rules: Iterable[Rule]) -> Plain:
+    # New rules have no key yet, and come last among those of one position.
+    ordered = sorted(rules, key=lambda rule: (rule.position or 0, rule.pk or MAX_KEY))
+    return {"rules": [rulestext.rule_of_row(rule) for rule in ordered]}
+
+
+class GuardedInline(Guarded, InlineMixin):
+    """The rules inline: written by whoever may write limits or skip rules."""
+
+    formset = GuardedFormSet
+    writes = adds = (guards.LIMITS, guards.SKIPS)
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **options: Any) -> Any:
+        """Let the rules know who changes them; the class is made for this request alone."""
+        made: Any = super().get_formset(request, obj, **options)
+        made.request = request
+        return made
+
+    def get_extra(self, request: HttpRequest, obj: Any = None, **options: Any) -> int:
+        """Make room for the rule that overrides one of code."""
+        return max(super().get_extra(request, obj, **options), int(OVERRIDE in request.GET))
+
+
+class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers):
+    """Mixed into the admin of rulesets."""
+
+    form = RulesetForm
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave open what the user may change."""
+        fixed = [*super().get_readonly_fields(request, obj)]
+        if not guards.may(request, guards.SWITCH):
+            fixed.append("mode")
+        if not guards.may(request, guards.LIMITS):
+            fixed += ["name", "description", "failure_mode"]
+        return fixed
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Offer the import to whoever may write."""
+        context = {**(extra_context or {}), "may_import": self.has_change_permission(request)}
+        return super().changelist_view(request, context)
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Ruleset | None = None,
+    ) -> HttpResponse:
+        """Show the rules of the other tiers, and the switches that the user may use."""
+        context |= self.other_tiers(request, obj)
+        context["limiter"] = obj.name if obj else request.GET.get("name", "")
+        context["may_turn"] = guards.may(request, guards.LIMITS)
+        if obj is not None and guards.may(request, guards.SWITCH):
+            context["switches"] = switch_links(obj)
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def version_in_force(self, ruleset: Ruleset) -> SafeString | str:
+        """The number of the version, and the way to all of them."""
+        if not ruleset.pk:
+            return "-"
+        history = reverse(HISTORY_PAGE, args=[ruleset.pk])
+        return format_html('{} (<a href="{}">history</a>)', ruleset.version or "none kept yet", history)
+
+    version_in_force.short_description = "Version"  # type: ignore[attr-defined]

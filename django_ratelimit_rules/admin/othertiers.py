@@ -1,0 +1,80 @@
+"""Rules of the file and of code, shown where they are evaluated on a ruleset's page, with the way to override each.
+
+A limiter's name goes in; lines for the template come out. These rules cannot be changed here; a rule of the same name
+in the admin replaces one of code, and none of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from .. import engine, rulesets, rulestext
+from ..models import Ruleset
+from ..tiers import Tier, TierRules
+from . import guards
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Mixin = ModelAdmin[Ruleset]
+else:
+    Mixin = object
+
+OVERRIDE = "override"
+
+
+class OtherTiers(Mixin):
+    """The panels above and below the admin's rules, and the new rule that an override starts with."""
+
+    def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
+        """Offer a rule that says what the one to be overridden says."""
+        options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
+        found = _find(_limiter(request, obj), request.GET.get(OVERRIDE))
+        if found and request.method == "GET":
+            options["initial"] = [_initial(found)]
+        return options
+
+    def other_tiers(self, request: HttpRequest, ruleset: Ruleset | None) -> dict[str, Any]:
+        """Return what the page says of the file and of code."""
+        limiter = _limiter(request, ruleset)
+        stated = rulesets.stated(limiter) if limiter else {}
+        own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
+        file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
+        above = {rule.name for rule in file.rules if not _expired(rule)}
+        return {
+            "file_tier": file,
+            "file_rules": list(_lines(file, set())),
+            "hidden_by_file": sorted(above & own),
+            "code_rules": list(_lines(code, above | own)),
+            "may_override": guards.may(request, guards.LIMITS, guards.SKIPS),
+        }
+
+
+def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:
+    for rule in tier.rules:
+        state = "Disabled" if not rule.enabled else "Expired" if _expired(rule) else ""
+        state = "Overridden" if rule.name in hidden else state
+        yield {"rule": rule, "sentence": engine.sentence(rule), "state": state, "overridden": rule.name in hidden}
+
+
+def _expired(rule: engine.Rule) -> bool:
+    return rule.expires_at is not None and rule.expires_at <= timezone.now()
+
+
+def _limiter(request: HttpRequest, ruleset: Ruleset | None) -> str:
+    return ruleset.name if ruleset is not None and ruleset.pk else request.GET.get("name", "")
+
+
+def _find(limiter: str, name: str | None) -> engine.Rule | None:
+    rules = rulesets.stated(limiter).get(Tier.CODE, TierRules()).rules if limiter and name else ()
+    return next((rule for rule in rules if rule.name == name), None)
+
+
+def _initial(rule: engine.Rule) -> dict[str, Any]:
+    columns = rulestext.columns(rule)
+    # What code computes cannot be written down; the operator says what it shall be.
+    return {name: None if callable(value) else value for name, value in columns.items()}

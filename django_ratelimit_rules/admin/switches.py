@@ -1,0 +1,173 @@
+"""Switches: a ruleset to dry run or off and back, a rule from log to limit and back, each after a page that says what
+will happen.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+
+from .. import rulesets, rulestext, versions
+from ..models import Rule, Ruleset
+from ..rulestext import Plain
+from ..tiers import Tier, TierRules
+from ..versions import Author
+from . import guards
+from .confirmation import Step, confirm
+from .history import CHANGE_PAGE
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Mixin = ModelAdmin[Ruleset]
+else:
+    Mixin = object
+
+MODES = {
+    "enforce": ("Enforce", "Limits block again whoever is over them, counted on from where the counters stand."),
+    "dry_run": (
+        "Dry run",
+        "All rules count and report as before, but nobody is blocked, and answers carry no headers.",
+    ),
+    "off": ("Switch off", "Every request passes. Nothing is counted or measured until the ruleset is switched back."),
+}
+# Action of a rule now, and what it becomes.
+TURNS = {
+    "promote": ("log", "limit", "Whoever is over the limit is blocked from now on, counters as they stand."),
+    "demote": ("limit", "log", "Nobody is blocked by this rule any more; it goes on counting, and reports."),
+}
+
+
+class Switches(Mixin):
+    """Pages that switch a ruleset's mode, and a rule's action."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the pages."""
+        wrap = self.admin_site.admin_view
+        name = "django_ratelimit_rules_ruleset"
+        return [
+            path("<path:object_id>/switch/<slug:mode>/", wrap(self.switch_view), name=f"{name}_switch"),
+            path("<path:object_id>/rules/<int:rule_id>/<slug:turn>/", wrap(self.turn_view), name=f"{name}_turn"),
+            *super().get_urls(),
+        ]
+
+    def switch_view(self, request: HttpRequest, object_id: str, mode: str) -> HttpResponse:
+        """Switch a ruleset's mode once that is confirmed."""
+        ruleset = self.get_object(request, object_id)
+        if ruleset is None or mode not in MODES:
+            raise Http404
+        guards.require(request, guards.SWITCH)
+        after = copy.deepcopy(rulestext.stored([ruleset.name]))
+        after[ruleset.name]["mode"] = mode
+
+        def perform(author: Author) -> None:
+            with versions.changing([ruleset.name], author):
+                # One column, and no other: a rule that cannot be read must not stand in the way of the off switch.
+                Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
+
+        label, effect = MODES[mode]
+        step = Step(
+            title=f"{label}: {ruleset.name}",
+            action=f"switched to {mode.replace('_', ' ')}",
+            button=label,
+            names=[ruleset.name],
+            after=after,
+            perform=perform,
+            done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
+            said=[effect, *_blocking(after[ruleset.name], mode)],
+            warnings=list(_mode_above(ruleset.name)),
+            numbers=last_hour(ruleset.name),
+            ruleset=ruleset,
+        )
+        return confirm(self, request, step)
+
+    def turn_view(self, request: HttpRequest, object_id: str, rule_id: int, turn: str) -> HttpResponse:
+        """Make a log rule a limit, or a limit a log rule, once that is confirmed."""
+        ruleset = self.get_object(request, object_id)
+        rule = Rule.objects.filter(ruleset=ruleset, pk=rule_id).first() if ruleset else None
+        if ruleset is None or rule is None or turn not in TURNS or rule.action != TURNS[turn][0]:
+            raise Http404
+        guards.require(request, guards.LIMITS)
+        _, action, effect = TURNS[turn]
+        after = copy.deepcopy(rulestext.stored([ruleset.name]))
+        for said in after[ruleset.name]["rules"]:
+            if said["name"] == rule.name:
+                said.update(rulestext.rule_of_row(_turned(rule, action)))
+                if action == "limit":
+                    said.pop("action", None)
+
+        def perform(author: Author) -> None:
+            with versions.changing([ruleset.name], author):
+                Rule.objects.filter(pk=rule.pk).update(action=action)
+
+        step = Step(
+            title=f"{turn.capitalize()} {rule.name}: {TURNS[turn][0]} → {action}",
+            action=f"{turn}d {rule.name} to {action}",
+            button=turn.capitalize(),
+            names=[ruleset.name],
+            after=after,
+            perform=perform,
+            done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
+            said=[effect],
+            warnings=list(_hidden(ruleset, rule)),
+            numbers=last_hour(ruleset.name),
+            ruleset=ruleset,
+        )
+        return confirm(self, request, step)
+
+
+def _turned(rule: Rule, action: str) -> Rule:
+    rule = copy.copy(rule)
+    rule.action = action
+    return rule
+
+
+def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
+    """Return the modes that a ruleset can be switched to, each with its page."""
+    current = ruleset.mode or "enforce"
+    name = "admin:django_ratelimit_rules_ruleset_switch"
+    return [
+        {"label": label, "url": reverse(name, args=[ruleset.pk, mode])}
+        for mode, (label, _) in MODES.items()
+        if mode != current
+    ]
+
+
+def last_hour(limiter: str) -> Any:
+    """Return the numbers of the last hour, None where nobody keeps them."""
+    if find_spec(f"{__package__}.live") is None:
+        return None
+    told = getattr(import_module(f"{__package__}.live"), "last_hour", None)
+    return told(limiter) if told else None
+
+
+def _blocking(ruleset: Plain, mode: str) -> Iterator[str]:
+    limits = [
+        rule["name"]
+        for rule in ruleset.get("rules", ())
+        if rule.get("action", "limit") == "limit" and rule.get("enabled", True)
+    ]
+    if limits:
+        verb = "will block" if mode == "enforce" else "will no longer block"
+        yield f"{len(limits)} limit{'s' if len(limits) > 1 else ''} of the admin {verb}: {', '.join(limits)}."
+
+
+def _mode_above(limiter: str) -> Iterator[str]:
+    stated = rulesets.stated(limiter).get(Tier.FILE, TierRules()).mode
+    if stated:
+        yield f"The rules file states the mode {stated.replace('_', ' ')}, and wins: this changes nothing."
+
+
+def _hidden(ruleset: Ruleset, rule: Rule) -> Iterator[str]:
+    if any(above.name == rule.name for above in rulesets.stated(ruleset.name).get(Tier.FILE, TierRules()).rules):
+        yield "The rules file has a rule of this name, and wins: this changes nothing."
+    if not rule.enabled:
+        yield "The rule is disabled: this changes nothing before it is enabled."
+    if ruleset.mode in ("dry_run", "off"):
+        yield f"The ruleset is in {ruleset.mode.replace('_', ' ')}: nobody is blocked before it is switched back."

@@ -1,0 +1,112 @@
+"""Rules as text in the admin: a download, and an import that shows what it would change before it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from .. import rulestext, versions
+from ..exceptions import InvalidRulesFile
+from ..models import Ruleset
+from ..rulesfile import MAX_BYTES
+from ..tiers import TierRules
+from . import guards
+from .confirmation import Step, confirm
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Mixin = ModelAdmin[Ruleset]
+else:
+    Mixin = object
+
+LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
+
+
+class ImportForm(forms.Form):
+    """A text, typed or uploaded, as rules."""
+
+    file = forms.FileField(required=False, label="File", help_text="YAML, as exported; or JSON, named .json.")
+    text = forms.CharField(
+        required=False,
+        strip=False,
+        label="Or text",
+        widget=forms.Textarea(attrs={"rows": 20, "cols": 80, "spellcheck": "false", "class": "ratelimit-json"}),
+    )
+    name = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        """Read the rules. What cannot be read is an error of the text, with line and reason."""
+        said = super().clean() or {}
+        file = said.get("file")
+        if file is not None:
+            if file.size > MAX_BYTES:
+                raise forms.ValidationError({"file": f"The file is larger than {MAX_BYTES:,} bytes."})
+            try:
+                said["text"], said["name"] = file.read().decode(), file.name
+            except UnicodeDecodeError as error:
+                raise forms.ValidationError({"file": f"The file is no UTF-8: {error}"}) from error
+        if not said.get("text", "").strip():
+            raise forms.ValidationError("Choose a file, or write a text.")
+        try:
+            said["rulesets"] = rulestext.load(said["text"], said.get("name") or "text")
+        except InvalidRulesFile as error:
+            raise forms.ValidationError({"text" if file is None else "file": str(error)}) from error
+        return said
+
+
+class Transfer(Mixin):
+    """Export and import of rulesets."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the pages."""
+        wrap = self.admin_site.admin_view
+        name = "django_ratelimit_rules_ruleset"
+        return [
+            path("export/", wrap(self.export_view), name=f"{name}_export_all"),
+            path("import/", wrap(self.import_view), name=f"{name}_import"),
+            path("<path:object_id>/export/", wrap(self.export_view), name=f"{name}_export"),
+            *super().get_urls(),
+        ]
+
+    def export_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+        """Send one ruleset, or all, as a file."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        ruleset = self.get_object(request, object_id) if object_id else None
+        if object_id and ruleset is None:
+            raise Http404
+        text = rulestext.dump(rulestext.stored([ruleset.name] if ruleset else None))
+        name = f"{ruleset.name}.yaml" if ruleset else "rulesets.yaml"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)
+
+    def import_view(self, request: HttpRequest) -> HttpResponse:
+        """Take a text, show what it would change, and apply it once that is confirmed."""
+        guards.require(request, guards.LIMITS, guards.SKIPS, guards.SWITCH)
+        form = ImportForm(request.POST or None, request.FILES or None)
+        if request.method == "POST" and form.is_valid():
+            return confirm(self, request, _step(form.cleaned_data))
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Import rulesets", "form": form}
+        return TemplateResponse(request, "django_ratelimit_rules/import.html", context)
+
+
+def _step(said: dict[str, Any]) -> Step:
+    rulesets: dict[str, TierRules] = said["rulesets"]
+    source = said.get("name") or "a text"
+    return Step(
+        title="Import rulesets",
+        action=f"imported {source}",
+        button="Import",
+        names=sorted(rulesets),
+        after={name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
+        perform=lambda author: versions.apply(rulesets, author),
+        done=reverse(LIST_PAGE),
+        said=["All of this or nothing. Other rulesets stay as they are; counters go on where rule names stay."],
+        hidden={"text": said["text"], "name": said.get("name") or ""},
+    )

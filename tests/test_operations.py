@@ -1,0 +1,423 @@
+"""Switches, versions, text and permissions over HTTP, against the real admin, as users of each permission."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from django_ratelimit_rules import Rule as CodeRule
+from django_ratelimit_rules import rulesets, rulestext
+from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from tests.test_admin import ADD, CHANGE, LIST, NEW, Page
+
+pytestmark = pytest.mark.django_db
+
+HISTORY = "admin:django_ratelimit_rules_ruleset_history"
+RESTORE = "admin:django_ratelimit_rules_ruleset_restore"
+SWITCH = "admin:django_ratelimit_rules_ruleset_switch"
+TURN = "admin:django_ratelimit_rules_ruleset_turn"
+IMPORT = "admin:django_ratelimit_rules_ruleset_import"
+EXPORT = "admin:django_ratelimit_rules_ruleset_export"
+EXPORT_ALL = "admin:django_ratelimit_rules_ruleset_export_all"
+DELETE = "admin:django_ratelimit_rules_ruleset_delete"
+TEXT = """\
+search:
+  description: The public search
+  rules:
+    - name: staff
+      action: skip
+      match: {is_staff: true}
+    - name: per_ip
+      characteristics: [ip]
+      limit: 5
+      period: 1m
+    - name: trial
+      action: log
+      characteristics: [ip]
+      limit: 2
+      period: 1m
+"""
+
+
+@pytest.fixture
+def ruleset() -> Ruleset:
+    rulestext.write(rulestext.load(TEXT, "test.yaml"))
+    return Ruleset.objects.get()
+
+
+@pytest.fixture
+def user():
+    """A function that signs in somebody of the staff with some permissions."""
+
+    def signed_in(*codenames: str) -> Client:
+        somebody = User.objects.create_user("grace", password="x", is_staff=True)
+        found = Permission.objects.filter(codename__in=codenames)
+        assert len(found) == len(codenames)
+        somebody.user_permissions.add(*found)
+        client = Client()
+        client.force_login(somebody)
+        return client
+
+    return signed_in
+
+
+def now() -> str:
+    return rulestext.dump(rulestext.stored())
+
+
+def read(response: Any) -> str:
+    assert response.status_code == 200
+    return html.unescape(response.content.decode())
+
+
+def confirm(client: Client, url: str, reason: str = "because", **data: Any) -> Any:
+    """Open a page, or send a text to it, and press the button of what it shows."""
+    shown = client.post(url, data) if data else client.get(url)
+    assert shown.status_code == 200, shown
+    step = shown.context["step"]
+    return client.post(url, {**step.hidden, "confirmed": shown.context["seen"], "reason": reason})
+
+
+def latest() -> RulesetVersion:
+    return RulesetVersion.objects.latest("number")
+
+
+# Versions
+
+
+def test_each_save_of_the_form_is_a_version_with_who_and_why(admin_client, ruleset):
+    url = reverse(CHANGE, args=[ruleset.pk])
+    page = Page(admin_client, url).fill(1, limit="7")
+    page.data["change_reason"] = "INC-7: too tight"
+    assert page.save()
+    version = latest()
+    assert (version.number, version.user, version.action) == (2, "admin", "saved in the admin")
+    assert (version.reason, version.text) == ("INC-7: too tight", now())
+    assert "limit: 7" in version.text
+    assert f'2 (<a href="{reverse(HISTORY, args=[ruleset.pk])}">history</a>)' in Page(admin_client, url).text
+
+
+def test_a_save_that_changes_nothing_is_no_version(admin_client, ruleset):
+    url = reverse(CHANGE, args=[ruleset.pk])
+    assert Page(admin_client, url).save()
+    assert Page(admin_client, url).save()
+    assert RulesetVersion.objects.count() == 1
+
+
+def test_the_history_says_who_did_what_and_why_with_a_diff_and_an_old_version_is_restored(admin_client, ruleset):
+    url = reverse(CHANGE, args=[ruleset.pk])
+    before = now()
+    page = Page(admin_client, url).fill(1, limit="7")
+    page.data["change_reason"] = "INC-7"
+    assert page.save()
+    text = read(admin_client.get(reverse(HISTORY, args=[ruleset.pk])))
+    for words in ("Version 2", "admin: saved in the admin", "INC-7", "limit: 5 → 7", "Restore version 1", "Version 1"):
+        assert words in text
+    assert "Restore version 2" not in text
+    restore = reverse(RESTORE, args=[ruleset.pk, 1])
+    assert "limit: 7 → 5" in read(admin_client.get(restore))
+    assert confirm(admin_client, restore).status_code == 302
+    assert now() == before
+    assert (latest().number, latest().action, latest().reason) == (3, "restored version 1", "because")
+
+
+def test_a_version_that_there_is_not_is_not_found_and_one_that_cannot_be_read_says_why(admin_client, ruleset):
+    assert admin_client.get(reverse(RESTORE, args=[ruleset.pk, 9])).status_code == 404
+    RulesetVersion.objects.create(
+        ruleset="search", number=1, text="search: {rules: [{name: x, limit: no, period: 1m}]}"
+    )
+    answer = admin_client.get(reverse(RESTORE, args=[ruleset.pk, 1]), follow=True)
+    assert "cannot be restored" in read(answer)
+
+
+def test_deleting_a_ruleset_and_renaming_it_are_versions_of_both_names(admin_client, ruleset):
+    page = Page(admin_client, reverse(CHANGE, args=[ruleset.pk]))
+    page.data["name"] = "find"
+    assert page.save()
+    assert Ruleset.objects.get().version == 1
+    assert admin_client.post(reverse(DELETE, args=[ruleset.pk]), {"post": "yes"}).status_code == 302
+    said = [(v.ruleset, v.number, bool(v.text)) for v in RulesetVersion.objects.order_by("ruleset", "number")]
+    assert said == [("find", 1, True), ("find", 2, False), ("search", 1, True), ("search", 2, False)]
+
+
+def test_what_an_operator_wrote_is_escaped_in_history_and_confirmation(admin_client, ruleset):
+    Ruleset.objects.update(description="<script>x</script>")
+    Page(admin_client, reverse(CHANGE, args=[ruleset.pk])).save()
+    for url in (reverse(HISTORY, args=[ruleset.pk]), reverse(SWITCH, args=[ruleset.pk, "off"])):
+        assert "<script>x" not in admin_client.get(url).content.decode()
+
+
+# Switches
+
+
+@pytest.mark.parametrize("mode", ["dry_run", "off"])
+def test_a_ruleset_is_switched_and_back_after_a_page_that_says_what_will_happen(admin_client, ruleset, mode):
+    url = reverse(SWITCH, args=[ruleset.pk, mode])
+    text = read(admin_client.get(url))
+    assert f"mode: not stated → {mode}" in text
+    assert "1 limit of the admin will no longer block: per_ip" in text
+    assert Ruleset.objects.get().mode == ""
+    assert confirm(admin_client, url, "incident").status_code == 302
+    assert (Ruleset.objects.get().mode, latest().reason) == (mode, "incident")
+    rulesets.reload()
+    assert rulesets.get("search").mode == mode
+    assert confirm(admin_client, reverse(SWITCH, args=[ruleset.pk, "enforce"])).status_code == 302
+    assert Ruleset.objects.get().mode == "enforce"
+    assert [v.action for v in RulesetVersion.objects.order_by("number")][1:] == [
+        f"switched to {mode.replace('_', ' ')}",
+        "switched to enforce",
+    ]
+
+
+def test_a_rule_that_cannot_be_read_does_not_stand_in_the_way_of_the_off_switch(admin_client, ruleset):
+    Rule.objects.filter(name="per_ip").update(match={"path": {"regex": "("}})
+    assert confirm(admin_client, reverse(SWITCH, args=[ruleset.pk, "off"])).status_code == 302
+    assert Ruleset.objects.get().mode == "off"
+
+
+def test_a_log_rule_is_promoted_and_demoted_again(admin_client, ruleset):
+    before = now()
+    rule = Rule.objects.get(name="trial")
+    url = reverse(TURN, args=[ruleset.pk, rule.pk, "promote"])
+    text = read(admin_client.get(url))
+    assert "action: log → limit" in text
+    assert "blocked from now on" in text
+    assert confirm(admin_client, url).status_code == 302
+    assert Rule.objects.get(pk=rule.pk).action == "limit"
+    assert latest().action == "promoted trial to limit"
+    assert admin_client.get(url).status_code == 404
+    assert confirm(admin_client, reverse(TURN, args=[ruleset.pk, rule.pk, "demote"])).status_code == 302
+    assert now() == before
+    skip = Rule.objects.get(name="staff")
+    assert admin_client.get(reverse(TURN, args=[ruleset.pk, skip.pk, "demote"])).status_code == 404
+
+
+def test_nothing_is_switched_when_the_rules_changed_since_the_page_was_shown(admin_client, ruleset):
+    url = reverse(SWITCH, args=[ruleset.pk, "off"])
+    seen = admin_client.get(url).context["seen"]
+    Rule.objects.filter(name="per_ip").update(limit=6)
+    answer = admin_client.post(url, {"confirmed": seen, "reason": "kept"})
+    assert "have changed since" in read(answer)
+    assert 'value="kept"' in answer.content.decode()
+    assert Ruleset.objects.get().mode == ""
+
+
+def test_the_page_says_when_the_rules_file_makes_a_switch_useless(admin_client, ruleset, settings, tmp_path):
+    path = tmp_path / "rules.yaml"
+    path.write_text("search:\n  mode: enforce\n  rules: [{name: trial, limit: 1, period: 1m}]\n")
+    settings.RATELIMIT_RULES_FILE = str(path)
+    assert "The rules file states the mode enforce" in read(admin_client.get(reverse(SWITCH, args=[ruleset.pk, "off"])))
+    turn = reverse(TURN, args=[ruleset.pk, Rule.objects.get(name="trial").pk, "promote"])
+    assert "The rules file has a rule of this name" in read(admin_client.get(turn))
+
+
+# Text
+
+
+def test_rules_are_downloaded_and_imported_after_the_diff_is_shown(admin_client, ruleset):
+    one = admin_client.get(reverse(EXPORT, args=[ruleset.pk]))
+    assert 'filename="search.yaml"' in one["Content-Disposition"]
+    text = admin_client.get(reverse(EXPORT_ALL)).content.decode()
+    assert text == one.content.decode() == now()
+    changed = text.replace("limit: 5", "limit: 50")
+    shown = admin_client.post(reverse(IMPORT), {"file": SimpleUploadedFile("new.yaml", changed.encode())})
+    assert "limit: 5 → 50" in read(shown)
+    assert now() == text
+    assert confirm(admin_client, reverse(IMPORT), text=changed).status_code == 302
+    assert now() == changed
+    assert latest().action == "imported a text"
+
+
+@pytest.mark.parametrize(
+    "data", [{"text": "search:\n  - {name: r, limit: -1, period: 1m}"}, {"text": ""}, {"text": "["}]
+)
+def test_a_text_with_a_fault_is_refused_with_its_line_and_kept_for_repair(admin_client, ruleset, data):
+    answer = read(admin_client.post(reverse(IMPORT), data))
+    assert "text:2: rule 'r': limit" in answer or "no YAML" in answer or "Choose a file" in answer
+    assert data["text"] in answer
+    assert RulesetVersion.objects.count() == 0
+
+
+def test_a_file_that_is_no_text_is_refused(admin_client):
+    answer = admin_client.post(reverse(IMPORT), {"file": SimpleUploadedFile("x.yaml", b"\xff\xfe")})
+    assert "no UTF-8" in read(answer)
+
+
+# Permissions
+
+
+def test_who_may_only_look_is_refused_every_way_of_writing(user, ruleset):
+    reader = user("view_ruleset", "view_rule", "change_ruleset", "change_rule", "add_ruleset", "delete_ruleset")
+    before = now()
+    rule = Rule.objects.get(name="trial")
+    RulesetVersion.objects.create(ruleset="search", number=1, text="")
+    page = read(reader.get(reverse(CHANGE, args=[ruleset.pk])))
+    assert "limit 5 per 1 min by ip" in page
+    assert 'name="rules-0-limit"' not in page
+    assert "Switch off" not in page
+    assert reader.get(reverse(HISTORY, args=[ruleset.pk])).status_code == 200
+    assert reader.get(reverse(EXPORT, args=[ruleset.pk])).status_code == 200
+    for url in (
+        reverse(CHANGE, args=[ruleset.pk]),
+        reverse(ADD),
+        reverse(DELETE, args=[ruleset.pk]),
+        reverse(SWITCH, args=[ruleset.pk, "off"]),
+        reverse(TURN, args=[ruleset.pk, rule.pk, "promote"]),
+        reverse(RESTORE, args=[ruleset.pk, 1]),
+        reverse(IMPORT),
+    ):
+        assert reader.post(url, {"post": "yes", "confirmed": "x", "text": TEXT}).status_code == 403, url
+    assert reader.post(reverse(LIST), {"action": "delete_selected", "_selected_action": ruleset.pk}).status_code != 500
+    assert now() == before
+
+
+def test_who_has_no_permission_here_sees_nothing(user, ruleset):
+    stranger = user()
+    for url in (reverse(LIST), reverse(CHANGE, args=[ruleset.pk]), reverse(EXPORT_ALL), reverse(IMPORT)):
+        assert stranger.get(url).status_code == 403
+
+
+def test_who_may_change_limits_changes_limits_and_nothing_else(user, ruleset):
+    client = user("change_limits")
+    url = reverse(CHANGE, args=[ruleset.pk])
+    assert Page(client, url).fill(1, limit="7").save()
+    assert Page(client, url).add(**{**NEW, "name": "more"}).save()
+    for typed in (
+        {"number": 0, "match": "{}"},
+        {"number": 0, "DELETE": "on"},
+        {"number": 0, "action": "limit", "limit": "1", "period": "1m"},
+        {"number": 1, "action": "skip", "limit": "", "period": "", "characteristics": ""},
+        {"number": 0, "position": "99"},
+        {"number": 0, "enabled": ""},
+    ):
+        before = now()
+        page = Page(client, url).fill(**typed)
+        if typed.get("enabled") == "":
+            del page.data["rules-0-enabled"]
+        assert not page.save(), typed
+        assert "You may not write rules that let requests through (skip)" in page.text
+        assert now() == before
+    page = Page(client, url)
+    page.data["mode"] = "off"
+    assert page.save(), "a field that is not open is not read"
+    assert Ruleset.objects.get().mode == ""
+    assert client.get(reverse(SWITCH, args=[ruleset.pk, "off"])).status_code == 403
+    turn = reverse(TURN, args=[ruleset.pk, Rule.objects.get(name="trial").pk, "promote"])
+    assert confirm(client, turn).status_code == 302
+
+
+def test_who_may_write_skip_rules_writes_skip_rules_and_no_limits(user, ruleset):
+    client = user("write_skip_rules")
+    url = reverse(CHANGE, args=[ruleset.pk])
+    assert Page(client, url).fill(0, match='{"is_staff": true, "method": "GET"}').save()
+    assert Page(client, url).add(name="bots", action="skip", match='{"bypass": true}').save()
+    page = Page(client, url).fill(1, limit="7")
+    assert not page.save()
+    assert "You may not change limits" in page.text
+    turn = reverse(TURN, args=[ruleset.pk, Rule.objects.get(name="trial").pk, "promote"])
+    assert client.get(turn).status_code == 403
+    assert client.post(reverse(DELETE, args=[ruleset.pk]), {"post": "yes"}).status_code == 403
+    assert client.post(reverse(ADD), {"name": "other"}).status_code == 403
+
+
+def test_who_may_switch_switches_and_changes_no_rule(user, ruleset):
+    client = user("switch_rulesets")
+    page = read(client.get(reverse(CHANGE, args=[ruleset.pk])))
+    assert "Switch off" in page
+    assert 'name="rules-0-limit"' not in page
+    assert confirm(client, reverse(SWITCH, args=[ruleset.pk, "off"])).status_code == 302
+    assert Ruleset.objects.get().mode == "off"
+    turn = reverse(TURN, args=[ruleset.pk, Rule.objects.get(name="trial").pk, "promote"])
+    assert client.get(turn).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("permission", "change"),
+    [
+        ("change_limits", ("action: skip", "action: skip\n      enabled: false")),
+        ("change_limits", ("search:\n", "search:\n  mode: off\n")),
+        ("write_skip_rules", ("limit: 5", "limit: 6")),
+        ("switch_rulesets", ("limit: 5", "limit: 6")),
+        ("reset_counters", ("limit: 5", "limit: 6")),
+    ],
+)
+def test_an_import_and_a_restore_ask_for_the_permission_of_what_they_change(user, ruleset, permission, change):
+    client = user(permission)
+    before = now()
+    text = before.replace(*change)
+    assert text != before
+    assert client.post(reverse(IMPORT), {"text": text}).status_code == 403
+    RulesetVersion.objects.create(ruleset="search", number=1, text=text)
+    assert client.post(reverse(RESTORE, args=[ruleset.pk, 1]), {"confirmed": "x"}).status_code == 403
+    assert now() == before
+
+
+def test_a_ruleset_of_its_own_is_not_imported_by_who_may_only_switch(user, ruleset):
+    text = now().replace("search:", "other:")
+    assert user("switch_rulesets").post(reverse(IMPORT), {"text": text}).status_code == 403
+
+
+def test_who_may_change_limits_imports_and_restores_limits(user, ruleset):
+    client = user("change_limits")
+    before = now()
+    assert confirm(client, reverse(IMPORT), text=before.replace("limit: 5", "limit: 6")).status_code == 302
+    assert "limit: 6" in now()
+    assert confirm(client, reverse(RESTORE, args=[ruleset.pk, 1])).status_code == 302
+    assert now() == before
+
+
+def test_deleting_rulesets_with_skip_rules_needs_both_permissions_one_by_one_and_together(user, ruleset):
+    client = user("change_limits")
+    chosen = {"action": "delete_selected", "_selected_action": ruleset.pk, "post": "yes"}
+    assert client.post(reverse(DELETE, args=[ruleset.pk]), {"post": "yes"}).status_code == 403
+    assert client.post(reverse(LIST), chosen).status_code == 403
+    assert Rule.objects.count() == 3
+    User.objects.get().user_permissions.add(Permission.objects.get(codename="write_skip_rules"))
+    assert client.post(reverse(LIST), chosen).status_code == 302
+    assert not Ruleset.objects.exists()
+
+
+# Other tiers
+
+
+def test_rules_of_file_and_code_stand_on_the_page_and_one_of_code_is_overridden(
+    admin_client, ruleset, settings, tmp_path
+):
+    path = tmp_path / "rules.yaml"
+    path.write_text("search:\n  mode: enforce\n  rules: [{name: trial, limit: 9, period: 1h}]\n")
+    settings.RATELIMIT_RULES_FILE = str(path)
+    rulesets.define(
+        "search", [CodeRule("per_user", limit=3, period=60, characteristics=["user"], match={"method": "GET"})]
+    )
+    url = reverse(CHANGE, args=[ruleset.pk])
+    text = Page(admin_client, url).text
+    for words in (
+        "rules of the file",
+        "limit 9 per 1 h",
+        "It states the mode enforce",
+        "It replaces rules of the admin: trial",
+        "rules in code",
+        "limit 3 per 1 min by user when method is GET",
+        "override=per_user",
+    ):
+        assert words in text
+    assert "override=trial" not in text
+    page = Page(admin_client, f"{url}?override=per_user")
+    assert page.save()
+    rule = Rule.objects.get(name="per_user")
+    assert (rule.limit, rule.characteristics, rule.match) == (3, ["user"], {"method": "GET"})
+    assert "Overridden:" in Page(admin_client, url).text
+    assert "override=per_user" not in Page(admin_client, url).text
+
+
+def test_a_limiter_that_only_code_knows_is_overridden_from_the_add_page(admin_client):
+    rulesets.define("uploads", [CodeRule("per_user", limit=3, period=60, characteristics=["user"])])
+    assert "override=per_user" in Page(admin_client, f"{reverse(ADD)}?name=uploads").text
+    assert Page(admin_client, f"{reverse(ADD)}?name=uploads&override=per_user").save()
+    assert Ruleset.objects.get(name="uploads").rules.get().limit == 3
