@@ -31,6 +31,7 @@ DEFAULTS: Mapping[str, Any] = {
     "BLOCKED_VIEW": None,
     "FAILURE_MODE": "open",
     "REFRESH_SECONDS": 1,
+    "DECISIONS": True,
 }
 
 
@@ -52,6 +53,7 @@ class Settings:
     BLOCKED_VIEW: str | None
     FAILURE_MODE: str
     REFRESH_SECONDS: float
+    DECISIONS: bool
 
     def __getattr__(self, name: str) -> Any:
         if name not in DEFAULTS:

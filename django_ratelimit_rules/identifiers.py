@@ -18,6 +18,7 @@ from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
 from . import facts, sometimes
+from .engine.explanation import NotAsked
 from .engine.properties import apply_filters, base_of
 from .engine.values import ANONYMOUS, canonical
 from .exceptions import CallableFailed
@@ -81,7 +82,7 @@ class _NotLoaded(Exception):
 class RequestIdentifier:
     """The properties of one request. ``text(name)`` is what the engine asks."""
 
-    __slots__ = ("_failures", "_loading", "_texts", "_user", "kwargs", "request")
+    __slots__ = ("_closed", "_failures", "_loading", "_texts", "_user", "kwargs", "request")
 
     def __init__(self, request: HttpRequest, kwargs: Mapping[str, Any] | None = None) -> None:
         self.request = request
@@ -90,6 +91,11 @@ class RequestIdentifier:
         self._failures: dict[str, CallableFailed] = {}
         self._user: object = empty
         self._loading = False
+        self._closed = False
+
+    def close(self) -> None:
+        """From now on tell only what is known: :meth:`text` raises NotAsked for what nobody has asked."""
+        self._closed = True
 
     def text(self, name: str) -> str | None:
         """Return the canonical text of a property, None when it is missing.
@@ -126,6 +132,8 @@ class RequestIdentifier:
             await self._load(name)
 
     def _compute(self, name: str) -> str | None:
+        if self._closed:
+            raise NotAsked(name)
         if name in self._failures:
             raise self._failures[name]
         try:

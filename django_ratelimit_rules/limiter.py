@@ -16,7 +16,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from . import engine, identifiers, refresher, rulesets, signals, sometimes
+from . import decisions, engine, identifiers, refresher, rulesets, signals, sometimes
 from .conf import settings
 from .counters import Verb
 from .counters.memory import MemoryCounters
@@ -88,7 +88,14 @@ class Limiter:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
         return await self._acheck(_values(identifier), _cost(cost), context)
 
-    def _check(self, value_of: ValueOf, cost: Number, context: object, verb: Verb = Verb.CHECK) -> Result:
+    def _check(
+        self,
+        value_of: ValueOf,
+        cost: Number,
+        context: object,
+        verb: Verb = Verb.CHECK,
+        request: identifiers.RequestIdentifier | None = None,
+    ) -> Result:
         started = perf_counter()
         ruleset = self._ruleset()
         if ruleset.mode is Mode.OFF:
@@ -100,7 +107,10 @@ class Limiter:
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
-        return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
+        seconds = perf_counter() - started
+        if result.blocked and planned and not result.error and verb is Verb.CHECK:
+            decisions.keep(ruleset, planned, result, value_of, request)
+        return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
         self,
@@ -126,7 +136,10 @@ class Limiter:
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
-        return self._announce(ruleset, planned, result, cost, perf_counter() - started, verb)
+        seconds = perf_counter() - started
+        if result.blocked and planned and not result.error and verb is Verb.CHECK:
+            await decisions.akeep(ruleset, planned, result, value_of, request)
+        return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
@@ -219,8 +232,10 @@ class Limiter:
         request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
-            value_of = _values_of_request(identifiers.build(request, kwargs), identifier)
-            results[self.name] = self._check(value_of, _cost(cost), request if context is None else context)
+            built = identifiers.build(request, kwargs)
+            value_of = _values_of_request(built, identifier)
+            given = request if context is None else context
+            results[self.name] = self._check(value_of, _cost(cost), given, request=built)
         return results[self.name]
 
     async def acheck_request(

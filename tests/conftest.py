@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django_redis import get_redis_connection
 
-from django_ratelimit_rules import rulesets, sometimes
+from django_ratelimit_rules import decisions, rulesets, sometimes
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.limiter import forget_local_counters
 from tests.servers import redis_server
@@ -28,6 +28,7 @@ def _fresh(monkeypatch) -> None:
     current().breaker.worked()
     forget_local_counters()
     sometimes.forget()
+    decisions.forget()
     monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
     rulesets.forget()
 

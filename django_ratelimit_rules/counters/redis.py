@@ -119,6 +119,22 @@ class RedisCounters:
         """Tell every process that rules changed."""
         self._aside("SET", self.namespace() + ":revision", uuid4().hex, "EX", REVISION_SECONDS)
 
+    def put(self, name: str, value: str, seconds: int) -> None:
+        """Keep a text beside the counters for some seconds. Raises CountersUnavailable."""
+        self._aside("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
+
+    async def aput(self, name: str, value: str, seconds: int) -> None:
+        """As :meth:`put`, waiting on the running event loop."""
+        try:
+            await self._acommand("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
+        except FAILURES as error:
+            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+
+    def fetch(self, name: str) -> bytes | None:
+        """Return what :meth:`put` kept, None when there is nothing. Raises CountersUnavailable."""
+        reply: bytes | None = self._aside("GET", f"{self.namespace()}:{name}")
+        return reply
+
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
         cache = self._django_cache()

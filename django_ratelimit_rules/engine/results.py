@@ -68,7 +68,8 @@ class Result:
     the rule that ended the check, else of the last one evaluated, else None. ``most_restrictive``: the limit evaluation
     nearest to blocking, None when no limit rule counted or none enforces. ``retry_after``: when blocked, the seconds
     (float) until a call of this ``cost`` could pass, None when it never could. ``pending`` are the hits that
-    ``Limiter.settle`` may still charge once the answer is known.
+    ``Limiter.settle`` may still charge once the answer is known. ``decision`` is the id under which the admin explains
+    a refusal for an hour, None where none was kept.
     """
 
     limiter: str
@@ -84,6 +85,7 @@ class Result:
     mode: Mode = Mode.ENFORCE
     cost: Number = 1
     pending: tuple[Hit, ...] = field(default=(), repr=False)
+    decision: str | None = None
 
     @property
     def blocked(self) -> bool:

@@ -1,0 +1,124 @@
+"""Refusals to ask about later: an explanation kept in Redis for an hour, under a short id.
+
+A result just decided goes in and gets its ``decision``, the id that answers and log lines carry and that the admin
+looks up. An id stands only for what is stored, and only some refusals are: one a second, and after the first 60 of an
+hour one every 10 seconds, for each limiter and process; so a flood costs next to nothing, and an hour of it about a
+megabyte. Values that clients wrote are kept as digests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from base64 import b32encode
+from typing import Any
+
+from . import engine, sometimes
+from .conf import settings
+from .counters.redis import current
+from .engine import KeyWriter, Plan, Result, Ruleset
+from .engine.explanation import MAX_TEXT, Show
+from .engine.matching import ValueOf
+from .engine.properties import is_client_written
+from .exceptions import CountersUnavailable
+from .identifiers import RequestIdentifier
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 3600
+MOST_RULES = 50
+# Seconds between two refusals of one limiter that are kept, while few were kept this hour and after that.
+SPACING, MANY, WIDE_SPACING = 1.0, 60, 10.0
+_ID = re.compile(r"[a-z2-7]{8}")
+
+# By limiter: when the hour began, how many were kept in it, and from when on the next one may be.
+_paces: dict[str, tuple[float, int, float]] = {}
+
+
+def keep(
+    ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None = None
+) -> None:
+    """Keep a refusal, if it is its turn, and give the result its ``decision``. Costs one SET then. Never raises."""
+    entry = _entry(ruleset, plan, result, value_of, request)
+    if entry:
+        try:
+            current().put(_name(entry[0]), entry[1], KEPT_SECONDS)
+        except CountersUnavailable:
+            return
+        result.decision = entry[0]
+
+
+async def akeep(
+    ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None = None
+) -> None:
+    """As :func:`keep`, waiting on the running event loop."""
+    entry = _entry(ruleset, plan, result, value_of, request)
+    if entry:
+        try:
+            await current().aput(_name(entry[0]), entry[1], KEPT_SECONDS)
+        except CountersUnavailable:
+            return
+        result.decision = entry[0]
+
+
+def find(decision: str) -> dict[str, Any] | None:
+    """Return what is kept under an id, as :meth:`Explanation.as_dict` has it, with ``at``, a POSIX timestamp; None when
+    there is nothing, or no more. Raises CountersUnavailable."""
+    decision = decision.strip().lower()
+    kept = current().fetch(_name(decision)) if _ID.fullmatch(decision) else None
+    try:
+        said = json.loads(kept) if kept is not None else None
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _name(decision: str) -> str:
+    return f"decision:{decision}"
+
+
+def _entry(
+    ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None
+) -> tuple[str, str] | None:
+    if not settings.DECISIONS or not _due(result.limiter, time.monotonic()):
+        return None
+    try:
+        if request is not None:
+            # From here on it tells only what it knows: an explanation is not worth a query.
+            request.close()
+        said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES)
+        return b32encode(os.urandom(5)).decode().lower(), json.dumps({"at": time.time(), **said.as_dict()})
+    except Exception:
+        # The refusal stands, whatever ails its explanation.
+        if sometimes.due(f"decisions.{result.limiter}"):
+            logger.exception("A refusal of limiter %s could not be explained", result.limiter)
+        return None
+
+
+def _showing(keys: KeyWriter) -> Show:
+    """Return how a property's text is kept: as a counter's key has it."""
+
+    def show(name: str, text: str) -> str:
+        if is_client_written(name) or len(text) > MAX_TEXT:
+            return "#" + keys.digest(text.encode("utf-8", "surrogatepass"))
+        return text
+
+    return show
+
+
+def _due(limiter: str, now: float) -> bool:
+    began, kept, next_at = _paces.get(limiter, (now, 0, now))
+    if now < next_at:
+        return False
+    if now - began >= KEPT_SECONDS:
+        began, kept = now, 0
+    _paces[limiter] = (began, kept + 1, now + (SPACING if kept < MANY else WIDE_SPACING))
+    return True
+
+
+def forget() -> None:
+    """Forget when the last ones were kept, so that a test sees its own first refusal kept."""
+    _paces.clear()

@@ -1,0 +1,111 @@
+"""Refusals kept for the admin: an id stands for what is stored, a flood stores little, and no client's text is kept."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from django.test import RequestFactory
+
+from django_ratelimit_rules import Limiter, Rule, decisions
+from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.testing import override_ruleset
+
+COUNTING = {"characteristics": ["ip"], "limit": 0, "period": 60}
+FULL = Rule("full", **COUNTING)
+
+
+@pytest.fixture
+def limiter():
+    with override_ruleset("search", [FULL]):
+        yield Limiter("search")
+
+
+def test_a_refusal_has_an_id_under_which_it_is_explained_for_an_hour(limiter, redis_client):
+    result = limiter.check({"ip": "203.0.113.7"})
+    said = decisions.find(result.decision)
+    assert (said["limiter"], said["action"], said["rule"]) == ("search", "block", "full")
+    assert said["values"] == [["ip", "203.0.113.7"]]
+    assert said["rules"][0]["counter"] == "{search}full:f:ip:203.0.113.7"
+    [key] = redis_client.keys("*decision*")
+    assert 3590 <= redis_client.ttl(key) <= 3600
+
+
+async def test_an_asynchronous_check_keeps_its_refusal_too(limiter):
+    result = await limiter.acheck({"ip": "203.0.113.7"})
+    assert result.decision
+    assert result.decision.isalnum()
+
+
+def test_a_call_that_passes_or_is_only_peeked_at_keeps_nothing(limiter, redis_client):
+    assert limiter.peek({"ip": "203.0.113.7"}).blocked
+    with override_ruleset("search", [Rule("wide", **COUNTING | {"limit": 9})]):
+        assert limiter.check({"ip": "203.0.113.7"}).decision is None
+    assert redis_client.keys("*decision*") == []
+
+
+def test_of_a_flood_one_refusal_a_second_is_kept(limiter, redis_client):
+    results = [limiter.check({"ip": "203.0.113.7"}) for _ in range(50)]
+    kept = [result.decision for result in results if result.decision]
+    assert len(kept) == len(redis_client.keys("*decision*")) <= 2
+    assert results[0].decision
+
+
+def test_a_long_flood_is_kept_more_and_more_seldom():
+    kept = sum(decisions._due("search", now / 10) for now in range(36_000))
+    assert 400 <= kept <= 420
+
+
+def test_switched_off_nothing_is_kept(limiter, redis_client, settings):
+    settings.RATELIMIT_RULES_DECISIONS = False
+    assert limiter.check({"ip": "203.0.113.7"}).decision is None
+    assert redis_client.keys("*decision*") == []
+
+
+def test_without_redis_there_is_no_id(settings, caplog):
+    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    with override_ruleset("search", [FULL], failure_mode="closed"), caplog.at_level(logging.CRITICAL):
+        result = Limiter("search").check({"ip": "203.0.113.7"})
+    assert (result.blocked, result.decision) == (True, None)
+
+
+def test_values_that_a_client_wrote_are_kept_as_digests(redis_client):
+    rules = [
+        Rule("other", match={"header.x-key": "k", "query.q|lower": "x"}, **COUNTING),
+        Rule("full", **COUNTING | {"characteristics": ["header.x-key", "cookie.sid"]}),
+    ]
+    request = RequestFactory().get("/", {"q": "SECRET3"}, headers={"x-key": "SECRET1", "cookie": "sid=SECRET2"})
+    with override_ruleset("search", rules):
+        result = Limiter("search").check_request(request)
+    [key] = redis_client.keys("*decision*")
+    assert "secret" not in redis_client.get(key).decode().lower()
+    said = decisions.find(result.decision)
+    [miss] = said["rules"][0]["misses"]
+    assert (miss["condition"], miss["text"][0]) == ("header.x-key is k", "#")
+
+
+def test_keeping_a_refusal_asks_no_provider_that_the_decision_did_not_ask():
+    asked = []
+    property_provider("decision_test_costly")(lambda request: asked.append(1))
+    # In a ruleset this long rules are found by their path, and only those found are asked about the rest.
+    match = {"decision_test_costly": {"exists": True}, "path": "/never"}
+    rules = [Rule(f"never_{number}", match=match, **COUNTING) for number in range(20)]
+    with override_ruleset("search", [*rules, FULL]):
+        result = Limiter("search").check_request(RequestFactory().get("/here"))
+    first, *_, last = decisions.find(result.decision)["rules"]
+    assert first["misses"] == [{"property": "path", "condition": "path is /never", "text": "/here"}]
+    assert (last["name"], last["standing"], asked) == ("full", "blocked", [])
+
+
+@pytest.mark.parametrize("decision", ["", "aaaaaaaa", "AAAAAAA1", "../x", "a" * 500, "é", "*"])
+def test_an_id_that_nothing_stands_under_finds_nothing(decision):
+    assert decisions.find(decision) is None
+
+
+@pytest.mark.parametrize("kept", [b"", b"{", b"[]", b"\xff", b"3", json.dumps("x").encode()])
+def test_what_somebody_else_wrote_there_reads_as_nothing(limiter, redis_client, kept):
+    result = limiter.check({"ip": "203.0.113.7"})
+    [key] = redis_client.keys("*decision*")
+    redis_client.set(key, kept)
+    assert decisions.find(result.decision) is None
