@@ -61,14 +61,18 @@ def log_check(
         blocked = evaluation.result == "block"
         if evaluation.exceeded and (not blocked or _chosen(_refused(limiter, evaluation, hit, result.cost))):
             version = ruleset.version if ruleset else None
-            _log_exceeded(limiter, evaluation, hit, version, logging.WARNING if blocked else logging.INFO)
+            decision = result.decision if blocked else None
+            _log_exceeded(limiter, evaluation, hit, version, decision, logging.WARNING if blocked else logging.INFO)
 
 
-def _log_exceeded(limiter: str, evaluation: Evaluation, hit: Hit | None, version: int | None, level: int) -> None:
+def _log_exceeded(
+    limiter: str, evaluation: Evaluation, hit: Hit | None, version: int | None, decision: str | None, level: int
+) -> None:
     logger.log(
         level,
         "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss counter=%s"
-        + ("" if version is None else f" version={version}"),
+        + ("" if version is None else f" version={version}")
+        + ("" if decision is None else f" decision={decision}"),
         limiter,
         evaluation.rule,
         evaluation.action,

@@ -20,6 +20,7 @@ from .engine import Result
 from .headers import Results, policies_of, seconds, write_headers
 
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
+DECISION = "RateLimit-Decision"
 PROBLEM_JSON, JSON, HTML, TEXT = "application/problem+json", "application/json", "text/html", "text/plain"
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
@@ -54,6 +55,9 @@ def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     results: Results = getattr(request, "rate_limits", {})
     if results and isinstance(response, HttpResponseBase):
         write_headers(results, response)
+        decision = next((result.decision for result in results.values() if result.decision), None)
+        if decision:
+            response.headers[DECISION] = decision
 
 
 def status_of(result: Result) -> int:
@@ -100,7 +104,7 @@ def _plain_answer(request: HttpRequest, result: Result) -> HttpResponse:
             kind = TEXT
         else:
             return HttpResponse(template.render({**words, "result": result}, request), status=status)
-    text = " ".join(filter(None, (words["explanation"], words["advice"])))
+    text = " ".join(filter(None, (words["explanation"], words["advice"], words["reference"])))
     return HttpResponse(text + "\n", status=status, content_type="text/plain; charset=utf-8")
 
 
@@ -115,17 +119,19 @@ def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
         "title": _words(result)["title"],
         "status": status,
         "violated-policies": violated or ([result.rule] if result.rule else []),
+        **({"decision": result.decision} if result.decision else {}),
     }
 
 
 def _words(result: Result) -> dict[str, str]:
-    """Return what a person reads: title, explanation and advice."""
+    """Return what a person reads: title, explanation, advice, and what to tell the site's operators."""
     if status_of(result) == 503:
         title, explanation = "Service unavailable", "This service cannot take requests at the moment."
     else:
         title, explanation = "Too many requests", "You have sent too many requests."
     advice = "" if result.retry_after is None else f"Please try again in {spell_wait(_wait(result.retry_after))}."
-    return {"title": title, "explanation": explanation, "advice": advice}
+    reference = f"Reference: {result.decision}" if result.decision else ""
+    return {"title": title, "explanation": explanation, "advice": advice, "reference": reference}
 
 
 def spell_wait(wait: int) -> str:

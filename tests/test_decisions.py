@@ -8,7 +8,7 @@ import logging
 import pytest
 from django.test import RequestFactory
 
-from django_ratelimit_rules import Limiter, Rule, decisions
+from django_ratelimit_rules import Limiter, Rule, decisions, rate_limited
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -109,3 +109,30 @@ def test_what_somebody_else_wrote_there_reads_as_nothing(limiter, redis_client, 
     [key] = redis_client.keys("*decision*")
     redis_client.set(key, kept)
     assert decisions.find(result.decision) is None
+
+
+@pytest.mark.parametrize(
+    ("accept", "said"),
+    [
+        ("application/json", '"decision": "{}"'),
+        ("text/html", "<footer>Reference: {}</footer>"),
+        ("*/*", "Reference: {}"),
+    ],
+)
+def test_a_refusal_carries_its_id_in_body_header_and_log_line(limiter, caplog, accept, said):
+    request = RequestFactory().get("/", HTTP_ACCEPT=accept)
+    response = rate_limited("search")(lambda request: None)(request)
+    decision = response["RateLimit-Decision"]
+    assert decisions.find(decision)
+    assert said.format(decision) in response.content.decode()
+    [line] = caplog.messages
+    assert line.endswith(f" decision={decision}")
+
+
+def test_a_refusal_that_was_not_kept_shows_no_id(limiter, settings, caplog):
+    settings.RATELIMIT_RULES_DECISIONS = False
+    response = rate_limited("search")(lambda request: None)(RequestFactory().get("/", HTTP_ACCEPT="text/html"))
+    assert response.status_code == 429
+    assert "RateLimit-Decision" not in response
+    assert "Reference" not in response.content.decode()
+    assert "decision=" not in caplog.text

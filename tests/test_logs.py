@@ -74,7 +74,8 @@ def limit(**options):
 IP = {"ip": "203.0.113.7"}
 
 
-def test_block_is_a_warning_that_names_limiter_rule_counter_and_numbers(lines):
+def test_block_is_a_warning_that_names_limiter_rule_counter_and_numbers(lines, settings):
+    settings.RATELIMIT_RULES_DECISIONS = False
     check([limit()], IP, 2)
     assert lines() == [
         "Rate limit exceeded: limiter=api rule=rule action=limit result=block count=2 used=1 limit=1 period=60s"
