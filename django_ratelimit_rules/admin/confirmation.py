@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
@@ -54,15 +53,13 @@ def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
 
 
 def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
-    """Show the page, or make the change when its button was pressed. Raises PermissionDenied."""
+    """Show the page, or make the change when its button was pressed; say what the user lacks for it, as a 403."""
     before = rulestext.stored(step.names)
     lacking = guards.missing(request, before, step.after)
-    if lacking:
-        raise PermissionDenied(" ".join(lacking))
     changes = rulesdiff.compare(before, step.after)
     # The state before and after: the text of an import is posted again, and must be the one that was shown.
     seen = hashlib.sha256((rulestext.dump(before) + rulestext.dump(step.after)).encode()).hexdigest()
-    if request.method == "POST" and "confirmed" in request.POST:
+    if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
             return _perform(admin, request, step)
         messages.warning(request, "The rules have changed since this page was shown. This is what would happen now.")
@@ -72,11 +69,12 @@ def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
         "title": step.title,
         "step": step,
         "changes": changes,
+        "lacking": lacking,
         "seen": seen,
         "reason": request.POST.get("reason", ""),
         "max_reason": MAX_REASON,
     }
-    return TemplateResponse(request, "django_ratelimit_rules/confirm.html", context)
+    return TemplateResponse(request, "django_ratelimit_rules/confirm.html", context, status=403 if lacking else 200)
 
 
 def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
