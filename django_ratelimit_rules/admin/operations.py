@@ -15,6 +15,7 @@ from .. import rulestext
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from . import guards
+from .explain import Explains
 from .forms import RulesFormSet
 from .guards import Guarded
 from .history import HISTORY_PAGE, RulesetForm, Versioned
@@ -73,7 +74,7 @@ class GuardedInline(Guarded, InlineMixin):
         return max(super().get_extra(request, obj, **options), int(OVERRIDE in request.GET))
 
 
-class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers):
+class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains):
     """Mixed into the admin of rulesets."""
 
     form = RulesetForm

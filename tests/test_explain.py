@@ -1,0 +1,261 @@
+"""The explain page over HTTP: what would be answered and why, refusals that were kept, and the reset."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.testing import override_ruleset
+
+pytestmark = pytest.mark.django_db
+
+COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
+IP = "203.0.113.7"
+
+
+@pytest.fixture
+def url() -> str:
+    return reverse("admin:django_ratelimit_rules_ruleset_explain")
+
+
+@pytest.fixture
+def ask(admin_client, url):
+    """Post the form; return the page's rows by rule, its verdict, and the page itself."""
+    Limiter("search")
+
+    def post(client: Client = admin_client, **said: str) -> dict[str, str]:
+        response = client.post(url, {"limiter": "search", "method": "GET", **said})
+        assert response.status_code == 200, response.content
+        text = response.content.decode()
+        page = {"page": plain(text), "form": response.context["form"].errors}
+        for row in re.findall(r'<tr class="ratelimit-.*?</tr>', text, re.S):
+            page[re.search(r'scope="row">(\w+)', row)[1]] = plain(row)
+        page["verdict"] = plain("".join(re.findall(r"<h2 id=.ratelimit-verdict.*?</h2>", text)))
+        return page
+
+    return post
+
+
+def plain(markup: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", markup)).split())
+
+
+def reader(*permissions: str) -> Client:
+    user = User.objects.create_user("reader", password="p", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_ruleset", *permissions]))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_every_rule_says_what_it_does_and_which_condition_failed(ask):
+    rules = [
+        Rule("staff", action="skip", match={"is_staff": True}),
+        Rule("api", match={"path": {"prefix": "/api/"}, "method": "POST"}, **COUNTING),
+        Rule("shadow", action="log", **COUNTING | {"limit": 0}),
+        Rule("all", **COUNTING),
+        Rule("behind", **COUNTING | {"characteristics": []}),
+    ]
+    with override_ruleset("search", rules):
+        for _ in range(3):
+            Limiter("search").check({"ip": IP, "path": "/"})
+        page = ask(ip=IP, path="/search/?q=x")
+    assert "does not apply needs is_staff is true , but it is 0" in page["staff"]
+    assert "needs path starts with /api/ , but it is /search/" in page["api"]
+    assert "over the limit , but blocks nobody" in page["shadow"]
+    assert "blocks" in page["all"]
+    assert "2 of 2 used per 1 min, 0 left" in page["all"]
+    assert "3 calls counted" in page["all"]
+    assert "{search}all:f:ip:203.0.113.7" in page["all"]
+    assert "not reached" in page["behind"]
+    assert page["verdict"].startswith("Refused by all; it may pass in ")
+
+
+def test_explaining_changes_nothing(ask, keys, redis_client):
+    with override_ruleset("search", [Rule("all", ban_for=60, **COUNTING)]):
+        Limiter("search").check({"ip": IP})
+        before = [(key, redis_client.get(key)) for key in keys()]
+        for _ in range(5):
+            assert ask(ip=IP)["verdict"] == "Let through."
+        assert [(key, redis_client.get(key)) for key in keys()] == before
+
+
+def test_a_request_is_made_up_from_user_headers_method_and_path(ask):
+    someone = User.objects.create_user("Mary", is_staff=True)
+    match = {
+        "user": someone.pk,
+        "is_staff": True,
+        "header.x-team": "blue",
+        "cookie.sid": "7",
+        "method": "POST",
+        "query.q": "a b",
+        "host": "testserver",
+        "route": "admin:index",
+        "path": "/admin/",
+    }
+    with override_ruleset("search", [Rule("all", match=match, **COUNTING)]):
+        page = ask(user="Mary", method="POST", path="/admin/?q=a%20b", headers="X-Team: blue\nCookie: sid=7")
+        assert "within the limit" in page["all"]
+        assert "within the limit" in ask(user=str(someone.pk), method="POST", path="admin/?q=a+b",
+                                         headers="x-team:blue\nCookie:sid=7")["all"]  # fmt: skip
+        assert "needs user is" in ask(ip=IP)["all"]
+
+
+def test_facts_alone_are_the_whole_identifier_and_win_over_a_request(ask):
+    rule = Rule("all", match={"method": {"exists": False}}, **COUNTING)
+    with override_ruleset("search", [rule]):
+        assert "ip:198.51.100.1" in ask(facts='{"ip": "198.51.100.1"}')["all"]
+        assert "but it is GET" in ask(ip=IP, facts='{"ip": "198.51.100.1"}')["all"]
+    rule = Rule("all", **COUNTING | {"characteristics": ["post.email|lower", "team"]})
+    with override_ruleset("search", [rule]):
+        counter = ask(ip=IP, facts='{"post.email": "A@example.org", "team": 7}')["all"]
+        assert counter == ask(ip=IP, facts='{"post.email": "a@EXAMPLE.org", "team": "7"}')["all"]
+        assert "_unknown_" not in counter
+
+
+def test_an_anonymous_caller_counts_by_the_address_as_in_a_real_request(ask):
+    with override_ruleset("search", [Rule("all", **COUNTING | {"characteristics": ["user"]})]):
+        Limiter("search").check_request(RequestFactory().get("/", REMOTE_ADDR=IP))
+        assert "1 of 2 used" in ask(ip=IP)["all"]
+
+
+def test_a_property_that_cannot_be_computed_is_named_and_taken_as_missing(ask):
+    @property_provider("explain_test_broken")
+    def broken(request):
+        raise RuntimeError("no session")
+
+    with override_ruleset("search", [Rule("all", match={"explain_test_broken": "1"}, **COUNTING)]):
+        page = ask(ip=IP)
+    assert "no session" in page["page"]
+    assert "but it is missing" in page["all"]
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "message"),
+    [
+        ("user", "nobody", "no user"),
+        ("user", "9" * 40, "no user"),
+        ("ip", "1.2.3", "valid"),
+        ("headers", "no colon", "is no header"),
+        ("facts", "[1]", "object"),
+        ("facts", '{"a": [1]}', "container|single fact"),
+        ("facts", "{", "no JSON"),
+        ("limiter", "unknown", "valid choice"),
+        ("path", " ", "Say who asks"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_on_its_field(ask, field, said, message):
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        errors = ask(**{field: said})["form"]
+    assert re.search(message, str(errors.get(field) or errors["__all__"]))
+
+
+def test_a_refusal_is_shown_by_the_id_that_the_client_was_given(admin_client, url):
+    rules = [Rule("api", match={"path": {"prefix": "/api/"}}, **COUNTING), Rule("all", **COUNTING | {"limit": 0})]
+    with override_ruleset("search", rules):
+        result = Limiter("search").check_request(RequestFactory().get("/", REMOTE_ADDR=IP))
+    page = plain(admin_client.get(url, {"decision": f" {result.decision.upper()} "}).content.decode())
+    assert "Refused by all; waiting does not help." in page
+    assert "needs path starts with /api/ , but it is /" in page
+    assert "kept for an hour" in page
+
+
+@pytest.mark.parametrize("decision", ["aaaaaaaa", "<script>", "\x00"])
+def test_an_id_that_nothing_is_kept_under_says_so(admin_client, url, decision):
+    response = admin_client.get(url, {"decision": decision})
+    assert "Nothing is kept under" in response.content.decode()
+    assert "<script>'" not in response.content.decode()
+
+
+def test_texts_that_no_page_can_hold_and_markup_are_shown_escaped(ask):
+    with override_ruleset("search", [Rule("all", match={"query.q": "<b>"}, **COUNTING)]):
+        assert "\\udc80" in ask(facts='{"query.q": "\\udc80"}')["all"]
+        assert "but it is <i>" in ask(facts='{"query.q": "<i>"}')["all"]
+
+
+def test_without_redis_the_page_says_so_and_what_the_failure_mode_answers(ask, settings):
+    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    with override_ruleset("search", [Rule("all", **COUNTING)], failure_mode="closed"):
+        page = ask(ip=IP)
+    assert page["verdict"] == "Refused: the check fails, and the failure mode answers."
+    assert "fails" in page["all"]
+
+
+def test_whoever_may_only_look_sees_explanations_but_no_reset(ask, url):
+    client = reader()
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        Limiter("search").check({"ip": IP})
+        assert "Reset 1 counter" not in ask(client, ip=IP)["page"]
+        posted = client.post(url, {"limiter": "search", "ip": IP, "reset": "Reset", "reason": "x"})
+        assert posted.status_code == 403
+        assert Limiter("search").peek({"ip": IP}).evaluations[0].used == 1
+
+
+def test_strangers_and_staff_without_permission_see_nothing(client, url):
+    assert client.get(url).status_code == 302
+    client.force_login(User.objects.create_user("staff", is_staff=True))
+    assert client.get(url).status_code == 403
+
+
+def test_a_reset_forgets_counters_and_bans_of_one_caller_and_stands_in_the_history(ask, admin_user):
+    ruleset = Ruleset.objects.create(name="search")
+    client = reader("reset_counters")
+    with override_ruleset("search", [Rule("all", ban_for=600, **COUNTING), Rule("behind", **COUNTING)]):
+        limiter = Limiter("search")
+        for _ in range(4):
+            limiter.check({"ip": IP})
+        limiter.check({"ip": "198.51.100.1"})
+        assert "the ban ends in" in ask(client, ip=IP)["all"]
+        page = ask(client, ip=IP, reset="Reset", reason="ticket 7")
+        assert page["verdict"] == "Let through."
+        assert "Reset 2 counters of search." in page["page"]
+        assert not limiter.peek({"ip": IP}).blocked
+        assert limiter.peek({"ip": "198.51.100.1"}).evaluations[0].used == 1
+    entry = LogEntry.objects.get()
+    assert (entry.user.username, entry.object_id) == ("reader", str(ruleset.pk))
+    assert "{search}all:f:ip:203.0.113.7" in entry.change_message
+    assert entry.change_message.endswith("Reason: ticket 7")
+
+
+def test_a_reset_needs_a_reason_and_a_post(ask, admin_client, url):
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        Limiter("search").check({"ip": IP})
+        assert "say why" in ask(ip=IP, reset="Reset", reason="  ")["page"]
+        admin_client.get(url, {"limiter": "search", "ip": IP, "reset": "Reset", "reason": "x"})
+        assert Limiter("search").peek({"ip": IP}).evaluations[0].used == 1
+    assert not LogEntry.objects.exists()
+
+
+def test_a_reset_of_a_limiter_without_a_row_is_logged_under_its_name(ask):
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        Limiter("search").check({"ip": IP})
+        ask(ip=IP, reset="Reset", reason="why")
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, entry.object_repr) == (None, "search")
+
+
+def test_a_reset_that_failed_says_so_and_is_not_logged(ask, settings):
+    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        assert "Nothing was reset" in ask(ip=IP, reset="Reset", reason="why")["page"]
+    assert not LogEntry.objects.exists()
+
+
+def test_history_of_a_limiter_without_a_row_does_not_break_the_admin_index(ask, admin_client):
+    test_a_reset_of_a_limiter_without_a_row_is_logged_under_its_name(ask)
+    assert "search" in admin_client.get(reverse("admin:index")).content.decode()
+
+
+def test_a_ruleset_of_two_hundred_rules_is_explained_in_few_queries(ask, django_assert_max_num_queries):
+    rules = [Rule(f"r{number}", match={"path": f"/{number}"}, **COUNTING) for number in range(200)]
+    with override_ruleset("search", rules), django_assert_max_num_queries(10):
+        assert "does not apply" in ask(ip=IP, path="/x")["r199"]
