@@ -139,6 +139,14 @@ def test_a_property_that_cannot_be_computed_is_named_and_taken_as_missing(ask):
     assert "but it is missing" in page["all"]
 
 
+def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        form = admin_client.get(url, {"limiter": "search", "ip": IP}).context["form"]
+        shown = {field.name: str(field.value() or "") for field in form}
+        assert (shown["limiter"], shown["ip"], shown["facts"]) == ("search", IP, "{}")
+        assert ask(**shown)["verdict"] == "Let through."
+
+
 @pytest.mark.parametrize(
     ("field", "said", "message"),
     [

@@ -46,6 +46,7 @@ class AskingForm(forms.Form):
     facts = ConditionsField(
         required=False,
         empty=dict,
+        initial=dict,
         label="Facts (JSON)",
         help_text='What code says, and what else is known: <code>{"team": 7, "post.email": "a@example.org"}</code>. '
         "They win over those of the request. Alone they are the whole identifier.",
