@@ -35,6 +35,8 @@ _code: dict[str, TierRules] = {}
 _file: dict[str, TierRules] = {}
 _file_stamp: Stamp | None = None
 _admin: dict[str, TierRules] = {}
+# The rows that _admin was made of, as their fields.
+_rows: list[dict[str, Any]] | None = None
 _snapshot: Snapshot | None = None
 _overrides: dict[str, Snapshot] = {}
 _reported: set[str] = set()
@@ -125,9 +127,10 @@ def restore(limiter: str, before: Snapshot | None) -> None:
 
 
 def reload() -> bool:
-    """Load all rules anew and swap the snapshot; return whether the database answered. Never raises."""
+    """Load all rules anew, and swap the snapshot if any differ; return whether the database answered. Never raises."""
     global _admin
     with _lock:
+        before = (_file, _admin)
         _reload_file()
         try:
             _admin = _load_admin()
@@ -138,7 +141,8 @@ def reload() -> bool:
             worked = False
         else:
             worked = True
-        _swap()
+        if _snapshot is None or _file is not before[0] or _admin is not before[1]:
+            _swap()
         return worked
 
 
@@ -158,7 +162,8 @@ def _reload_file() -> None:
     """Read the rules file if it changed. A file that cannot be read, or has one fault, changes nothing."""
     global _file, _file_stamp
     if settings.FILE is None:
-        _file = {}
+        if _file:
+            _file = {}
     elif file_changed():
         _file_stamp = stamp_of(settings.FILE)
         try:
@@ -191,6 +196,9 @@ def _announce() -> None:
 
 
 def _load_admin() -> dict[str, TierRules]:
+    """Return what the rows say: the same object as before where they say the same, for making and compiling thousands
+    of rules every 15 seconds would be felt by the requests beside."""
+    global _rows
     from .models import Rule as RuleRow
     from .models import Ruleset as RulesetRow
 
@@ -200,6 +208,9 @@ def _load_admin() -> dict[str, TierRules]:
     with transaction.atomic(using=database):
         rulesets = list(RulesetRow.objects.using(database).all())
         rows = list(RuleRow.objects.using(database).order_by("position", "pk"))
+    said = [{name: value for name, value in vars(row).items() if name != "_state"} for row in (*rulesets, *rows)]
+    if said == _rows:
+        return _admin
     rules: dict[int, list[Rule]] = {}
     for row in rows:
         try:
@@ -213,6 +224,7 @@ def _load_admin() -> dict[str, TierRules]:
             loaded[row.name] = replace(tier, version=row.version)
         except (InvalidRule, ValueError) as error:
             _report_once(f"Ruleset {row.name!r} (pk {row.pk}) is out of force, because it cannot be read: {error}")
+    _rows = said
     return loaded
 
 
@@ -242,6 +254,6 @@ setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.
 
 def forget() -> None:
     """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
-    global _snapshot, _admin, _file, _file_stamp
+    global _snapshot, _admin, _rows, _file, _file_stamp
     with _lock:
-        _snapshot, _admin, _file, _file_stamp = None, {}, {}, None
+        _snapshot, _admin, _rows, _file, _file_stamp = None, {}, None, {}, None

@@ -129,6 +129,16 @@ def test_a_failed_reload_keeps_the_last_good_rules_and_is_logged(ruleset, monkey
     assert "last good ones stay in force" in caplog.text
 
 
+@pytest.mark.django_db
+def test_a_reload_that_finds_the_same_rows_makes_no_rule_anew(ruleset):
+    before = rulesets.get("edited")
+    assert rulesets.reload()
+    assert rulesets.get("edited") is before
+    Rule.objects.update(description="changed")
+    assert rulesets.reload()
+    assert rulesets.get("edited") is not before
+
+
 def test_without_any_database_code_rules_are_in_force(caplog):
     # No database mark: every access to it raises.
     Limiter("no_database", rules=[{"name": "per_user", **COUNTING}])

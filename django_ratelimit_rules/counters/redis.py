@@ -154,11 +154,11 @@ class RedisCounters:
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
         namespace = self.namespace()
-        keys: list[Any] = [len(hits)]
+        arguments: list[Any] = [len(hits)]
         packed = [_CALL.pack(_VERBS[verb], cost)]
         members: list[str] = []
         for index, (rule, key, limit, period, enforced, looked, member) in enumerate(hits):
-            keys.append(namespace + key)
+            arguments.append(namespace + key)
             kind = _ALGORITHMS[rule.algorithm] if member is None else _DISTINCT
             if enforced:
                 kind += _ENFORCED
@@ -167,7 +167,8 @@ class RedisCounters:
             if member is not None:
                 members += [""] * (index - len(members)) + [member]
             packed.append(_HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000))
-        return [*keys, b"".join(packed), *members]
+        arguments.append(b"".join(packed))
+        return arguments + members if members else arguments
 
     def _names(self, keys: Iterable[str]) -> list[str]:
         namespace = self.namespace()
