@@ -53,6 +53,18 @@ def test_what_was_there_before_and_what_changed_behind_our_back_are_kept_as_nobo
     ]
 
 
+def test_a_version_reads_back_as_what_was_stored():
+    apply(
+        ONE.replace("limit: 1,", 'limit: 1, description: "two\\n    - lines",').replace(
+            "search:", "search: {mode: off, rules:"
+        )
+        + "}"
+    )
+    version = RulesetVersion.objects.get()
+    assert versions.plain(version) == rulestext.stored()
+    assert versions.plain(None) == {}
+
+
 def test_restoring_makes_a_new_version_that_says_what_the_old_one_said():
     apply(ONE)
     apply(TWO)

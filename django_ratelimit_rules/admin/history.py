@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
     Mixin, BaseForm = object, forms.ModelForm
 
-PER_PAGE = 25
+PER_PAGE = 10
 CHANGE_PAGE = "admin:django_ratelimit_rules_ruleset_change"
 HISTORY_PAGE = "admin:django_ratelimit_rules_ruleset_history"
 
