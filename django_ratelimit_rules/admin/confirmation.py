@@ -42,7 +42,7 @@ class Step:
     done: str
     said: Iterable[str] = ()
     warnings: Iterable[str] = ()
-    numbers: object = None
+    numbers: str = ""
     hidden: dict[str, str] = field(default_factory=dict)
     ruleset: Ruleset | None = None
 

@@ -8,12 +8,13 @@ import copy
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 
 from .. import rulesets, rulestext, versions
+from ..exceptions import CountersUnavailable
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from ..tiers import Tier, TierRules
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 else:
     Mixin = object
 
+LIVE = "django_ratelimit_rules.live"
 MODES = {
     "enforce": ("Enforce", "Limits block again whoever is over them, counted on from where the counters stand."),
     "dry_run": (
@@ -116,7 +118,7 @@ class Switches(Mixin):
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
             said=[effect],
             warnings=list(_hidden(ruleset, rule)),
-            numbers=last_hour(ruleset.name),
+            numbers=last_hour(ruleset.name, rule.name),
             ruleset=ruleset,
         )
         return confirm(self, request, step)
@@ -139,12 +141,23 @@ def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
     ]
 
 
-def last_hour(limiter: str) -> Any:
-    """Return the numbers of the last hour, None where nobody keeps them."""
-    if find_spec(f"{__package__}.live") is None:
-        return None
-    told = getattr(import_module(f"{__package__}.live"), "last_hour", None)
-    return told(limiter) if told else None
+def last_hour(limiter: str, rule: str | None = None) -> str:
+    """Say what a limiter, or one of its rules, met in the last hour; nothing where nobody counts that."""
+    if find_spec(LIVE) is None:
+        return ""
+    try:
+        hour = import_module(LIVE).last_hour(limiter)
+    except CountersUnavailable as error:
+        return f"Not known: {error}"
+    if hour is None:
+        return ""
+    calls, exceeded, blocked = (hour.of(rule) if rule else hour.all).totals
+    if not calls:
+        return f"{rule or limiter} met no request."
+    would = (
+        f"would have blocked {exceeded - blocked:,} more" if exceeded > blocked else "none but these was over a limit"
+    )
+    return f"{rule or limiter} met {calls:,} requests and blocked {blocked:,}; {would}."
 
 
 def _blocking(ruleset: Plain, mode: str) -> Iterator[str]:
