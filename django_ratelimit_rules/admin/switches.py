@@ -154,10 +154,8 @@ def last_hour(limiter: str, rule: str | None = None) -> str:
     calls, exceeded, blocked = (hour.of(rule) if rule else hour.all).totals
     if not calls:
         return f"{rule or limiter} met no request."
-    would = (
-        f"would have blocked {exceeded - blocked:,} more" if exceeded > blocked else "none but these was over a limit"
-    )
-    return f"{rule or limiter} met {calls:,} requests and blocked {blocked:,}; {would}."
+    would = f"; {exceeded - blocked:,} more were over a limit and let through" if exceeded > blocked else ""
+    return f"{rule or limiter} met {calls:,} requests and blocked {blocked:,}{would}."
 
 
 def _blocking(ruleset: Plain, mode: str) -> Iterator[str]:
