@@ -7,7 +7,7 @@ Knows nothing of requests, and of the other tiers nothing either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -277,13 +277,18 @@ class Rule(models.Model):
                 return {**_unknown_properties(rule), **found}
 
     def clean(self) -> None:
-        """Refuse what the engine refuses, properties that nobody provides, and a name used twice in the ruleset."""
+        """Refuse what the engine refuses, and properties that nobody provides."""
         found = self.problems()
-        twins = Rule.objects.filter(ruleset=self.ruleset_id, name=self.name).exclude(pk=self.pk)
-        if "name" not in found and self.ruleset_id is not None and twins.exists():
-            found["name"] = f"The ruleset has a rule {self.name!r} already; names are unique within a ruleset."
         if found:
             raise ValidationError(dict(found))
+
+    def validate_unique(self, exclude: Collection[str] | None = None) -> None:
+        """Refuse a name used twice in the ruleset, on the name."""
+        twins = Rule.objects.filter(ruleset=self.ruleset_id, name=self.name).exclude(pk=self.pk)
+        if "name" not in (exclude or ()) and self.ruleset_id is not None and twins.exists():
+            message = f"The ruleset has a rule {self.name!r} already; names are unique within a ruleset."
+            raise ValidationError({"name": message})
+        super().validate_unique(exclude)
 
 
 def _put_right(fields: dict[str, Any], field: str) -> None:

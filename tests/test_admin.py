@@ -51,6 +51,8 @@ class Page:
 
     def _fill(self, field: Any) -> None:
         value = field.value()
+        if field.name == "ruleset" or (field.widget_type == "checkbox" and not value):
+            return
         if isinstance(value, (list, tuple)):
             parts = [field.form.data.get(f"{field.html_name}_{n}", "") for n in range(len(value))]
             self.data.update({f"{field.html_name}_{n}": part for n, part in enumerate(parts)})
@@ -59,7 +61,7 @@ class Page:
                 self.data[f"{field.html_name}_{number}"] = "" if part is None else str(part)
         elif value is True:
             self.data[field.html_name] = "on"
-        elif value is not False:
+        else:
             self.data[field.html_name] = "" if value is None else str(value)
 
     def fill(self, number: int, **values: str) -> Page:
@@ -67,20 +69,23 @@ class Page:
         return self
 
     def add(self, **values: str) -> Page:
-        number = int(self.data["rules-TOTAL_FORMS"])
-        self.data["rules-TOTAL_FORMS"] = str(number + 1)
+        """Fill the form that is offered for a new rule, or as a script does, one more."""
+        total = int(self.data["rules-TOTAL_FORMS"])
+        unused = [number for number in range(total) if not self.data.get(f"rules-{number}-name", "-")]
+        number = unused[0] if unused else total
+        self.data["rules-TOTAL_FORMS"] = str(max(total, number + 1))
         return self.fill(number, algorithm="fixed_window", enabled="on", position="", **values)
 
-    def save(self) -> bool:
+    def save(self, **buttons: str) -> bool:
         """Post the page; return whether it was saved. If not, the page shows what was answered."""
-        response = self.client.post(self.url, self.data)
+        response = self.client.post(self.url, {**self.data, **buttons})
         if response.status_code == 302:
             return True
         self.read(response)
         return False
 
     def errors(self) -> list[dict[str, list[str]]]:
-        return [dict(form.errors) for form in self.rules.forms]
+        return [dict(form.errors) for form in self.rules.forms if form.instance.pk or form.has_changed()]
 
 
 @pytest.fixture
@@ -236,6 +241,96 @@ def test_positions_put_rules_in_order_and_an_empty_one_means_last(page, ruleset)
     assert [rule.name for rule in ruleset.rules.all()] == ["b", "a", "c"]
     assert page().fill(0, position="").save()
     assert [rule.name for rule in ruleset.rules.all()] == ["a", "c", "b"]
+
+
+def test_a_form_for_a_new_rule_that_only_got_a_place_is_left_out(page, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="a", **COUNTING)
+    assert page().fill(1, position="7").save()
+    assert ruleset.rules.count() == 1
+
+
+@pytest.mark.parametrize("names", [["b", "a", "c"], ["b", "c", "a"], ["c", "a", "b"]])
+def test_names_are_swapped_and_go_round_in_one_save(page, ruleset, names):
+    for position, name in enumerate(["a", "b", "c"]):
+        Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING | {"limit": position})
+    shown = page()
+    for number, name in enumerate(names):
+        shown.fill(number, name=name)
+    assert shown.save(), shown.errors()
+    assert list(ruleset.rules.values_list("name", "limit")) == [(name, limit) for limit, name in enumerate(names)]
+
+
+def test_a_deleted_rules_name_is_free_for_others_in_the_same_save(page, ruleset):
+    for position, name in enumerate(["renamed", "deleted", "gone"]):
+        Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING | {"limit": position})
+    shown = page().fill(0, name="deleted").fill(1, DELETE="on").fill(2, DELETE="on").add(**{**NEW, "name": "gone"})
+    assert shown.save(), shown.errors()
+    assert list(ruleset.rules.values_list("name", "limit")) == [("deleted", 0), ("gone", 5)]
+
+
+def test_a_name_that_somebody_else_took_meanwhile_is_refused_on_the_field(page, ruleset):
+    shown = page().add(**NEW)
+    Rule.objects.create(ruleset=ruleset, name="per_ip", **COUNTING)
+    assert not shown.save()
+    assert "unique within a ruleset" in shown.errors()[0]["name"][0]
+
+
+@pytest.fixture
+def many(ruleset) -> Ruleset:
+    Rule.objects.bulk_create(
+        Rule(ruleset=ruleset, name=f"r{number:03}", position=number, **COUNTING) for number in range(200)
+    )
+    return ruleset
+
+
+def test_two_hundred_rules_are_shown_and_saved_within_djangos_own_bounds(page, many, django_assert_max_num_queries):
+    with django_assert_max_num_queries(20):
+        shown = page()
+    assert len(shown.data) < 1000
+    shown.fill(0, position="500").fill(1, DELETE="on").data.pop("rules-2-enabled")
+    assert shown.add(**NEW).save(), shown.errors()
+    names = list(many.rules.values_list("name", flat=True))
+    assert (len(names), names[0], names[-2:]) == (200, "r002", ["r000", "per_ip"])
+    assert list(many.rules.filter(enabled=False).values_list("name", flat=True)) == ["r002"]
+    assert set(many.rules.values_list("limit", "period")) == {(5, 60)}
+
+
+def test_a_rule_of_many_is_edited_when_the_address_opens_it(admin_client, many):
+    shown = Page(admin_client, reverse(CHANGE, args=[many.pk]) + "?open=r150")
+    assert "rules-149-limit" not in shown.data
+    assert shown.fill(150, limit="77").save()
+    assert list(many.rules.filter(limit=77).values_list("name", flat=True)) == ["r150"]
+
+
+@pytest.mark.parametrize("number", [3, 200])
+def test_a_ruleset_is_saved_as_new_with_all_its_rules_whatever_was_opened(page, ruleset, number):
+    for position in range(number):
+        Rule.objects.create(ruleset=ruleset, name=f"r{position:03}", position=position, owner="Ann", **COUNTING)
+    shown = page()
+    shown.data["name"] = "find"
+    assert shown.save(_saveasnew="1"), (shown.form.errors, shown.errors())
+    fields = ("name", "position", "limit", "period", "characteristics", "match", "owner", "enabled")
+    new = Ruleset.objects.get(name="find").rules.values(*fields)
+    assert list(new) == list(ruleset.rules.values(*fields))
+    assert len(new) == number
+
+
+def test_a_copy_starts_with_the_rules_values_and_a_free_name(admin_client, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="per_ip", match={"ip": "::1"}, ticket="7", **COUNTING)
+    Rule.objects.create(ruleset=ruleset, name="per_ip_copy", **COUNTING)
+    shown = Page(admin_client, reverse(CHANGE, args=[ruleset.pk]) + "?copy=per_ip")
+    assert shown.data["rules-2-name"] == "per_ip_copy1"
+    assert shown.save(), shown.errors()
+    copy = ruleset.rules.last()
+    assert (copy.name, copy.match, copy.ticket, copy.limit) == ("per_ip_copy1", {"ip": "::1"}, "7", 5)
+
+
+def test_findings_stand_beside_their_rule_and_those_of_the_ruleset_on_top(page, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="all", action="skip")
+    Rule.objects.create(ruleset=ruleset, name="never", position=1, **COUNTING)
+    text = page().text
+    for words in ("stands behind all", "Move it before all", "no code of this process asks"):
+        assert words in text
 
 
 def test_a_rule_is_deleted_from_the_page(page, ruleset):

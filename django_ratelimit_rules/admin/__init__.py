@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 
 from .. import registry
 from ..models import Rule, Ruleset
-from .forms import RuleForm
+from .forms import RuleForm, copy_of
 from .operations import GuardedInline, Operations
 from .summaries import rules_summary
 
@@ -29,6 +29,7 @@ else:
     BaseInline, BaseAdmin = admin.StackedInline, admin.ModelAdmin
 
 SUMMARY_RULES = 3
+SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "unused")
 
 
 class RuleInline(GuardedInline, BaseInline):
@@ -36,33 +37,26 @@ class RuleInline(GuardedInline, BaseInline):
 
     model = Rule
     form = RuleForm
-    extra = 0
-    readonly_fields = ("summary",)
+    extra = 1
+    template = "django_ratelimit_rules/admin/rules.html"
     fieldsets = (
         (
             None,
-            {
-                "fields": (
-                    "summary",
-                    ("position", "name", "enabled"),
-                    "action",
-                    ("limit", "period"),
-                    "characteristics",
-                    "match",
-                    "description",
-                )
-            },
+            {"fields": (("name", "action"), ("limit", "period"), "characteristics", "match", "description")},
         ),
         (
-            "Rarely needed: algorithm, distinct values, bans, charging by the answer, expiry",
-            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response", "expires_at")},
+            "Rarely needed: algorithm, distinct values, bans, charging by the answer",
+            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response")},
+        ),
+        (
+            "Who asked for it, and until when",
+            {"classes": ("collapse",), "fields": (("owner", "ticket"), "reason", "expires_at")},
         ),
     )
 
-    @admin.display(description="Does now")
-    def summary(self, rule: Rule) -> SafeString | str:
-        """What the saved rule does; what is typed into the form does not show here before it is saved."""
-        return getattr(rule, "summary_as_saved", None) or "Nothing yet: this rule is not saved."
+    def get_formset(self, request: HttpRequest, obj: Ruleset | None = None, **options: Any) -> Any:
+        """Take the fields that the template shows beside those of the fieldsets."""
+        return super().get_formset(request, obj, **{"fields": RuleForm.Meta.fields, **options})
 
 
 @admin.register(Ruleset)
@@ -80,9 +74,21 @@ class RulesetAdmin(Operations, BaseAdmin):
         ("When Redis fails", {"classes": ("collapse",), "fields": ("failure_mode",)}),
         ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
     )
+    save_as = True
 
     class Media:
         css = {"all": ("django_ratelimit_rules/admin.css",)}
+        js = tuple(f"django_ratelimit_rules/{name}.js" for name in SCRIPTS)
+
+    def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
+        """Open the rules that the address names, and offer the copy of one that it asks for."""
+        options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
+        if isinstance(inline, RuleInline):
+            options["opened"] = request.GET.getlist("open")
+            copied = obj.rules.filter(name=request.GET.get("copy")).first() if obj.pk else None
+            if copied and request.method == "GET":
+                options["initial"] = [copy_of(copied)]
+        return options
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Ruleset]:
         """Load with each ruleset the few rules that the list shows, and how many there are."""

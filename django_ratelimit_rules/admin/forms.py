@@ -6,13 +6,20 @@ model's and the engine's.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import CharField, F, Value
+from django.db.models.functions import Cast, Concat
 from django.forms.formsets import DELETION_FIELD_NAME
+from django.forms.models import construct_instance, model_to_dict
 
-from ..models import Rule, Ruleset
+from .. import findings, registry
+from ..engine.lint import Finding
+from ..models import ANSWER_PROPERTIES, Rule, Ruleset
 from .fields import ConditionsField, DurationField, PropertiesField
 from .summaries import rule_summary
 
@@ -24,9 +31,16 @@ else:
 
 POSITION_STEP = 10
 
+# Fields that every rule shows, whether or not it is opened.
+HEAD = ("position", "enabled")
+
+# Rulesets with more rules than this show the fields of a rule once it is opened: twenty fields times two hundred rules
+# take seconds to render, and more than DATA_UPLOAD_MAX_NUMBER_FIELDS allows to send.
+OPEN_AT_ONCE = 10
+
 
 class RuleForm(BaseRuleForm):
-    """One rule, as text that an operator can type."""
+    """One rule, as text that an operator can type; of a rule that is not opened, only where it stands."""
 
     position = forms.IntegerField(
         required=False,
@@ -43,17 +57,16 @@ class RuleForm(BaseRuleForm):
     characteristics = PropertiesField(
         required=False,
         initial=list,
-        label="Count by",
-        help_text="Properties between commas, in order: <code>ip</code>, or <code>user, header.x-team</code>. Each "
-        "combination of their values has a counter of its own. Empty: one counter for everyone together.",
+        help_text="What it counts by: properties between commas, in order: <code>ip</code>, or <code>user, "
+        "header.x-team</code>. Each combination of their values has a counter of its own. Empty: one counter for "
+        "everyone together.",
     )
     match = ConditionsField(
         required=False,
         empty=dict,
         initial=dict,
-        label="Applies when",
-        help_text='JSON; every condition must hold. <code>{}</code> is every request. <code>{"path": {"prefix": '
-        '"/api/"}, "plan": ["free", "trial"]}</code>. A list of such objects: one of them must hold.',
+        help_text='Whom it applies to, as JSON; every condition must hold. <code>{}</code> is every request. <code>{"'
+        'path": {"prefix": "/api/"}, "plan": ["free", "trial"]}</code>. A list of such objects: one of them must hold.',
     )
     ban_for = DurationField(
         required=False,
@@ -61,7 +74,6 @@ class RuleForm(BaseRuleForm):
     )
     response = ConditionsField(
         required=False,
-        label="Charge by the answer",
         help_text='JSON; count only requests that were answered like this: <code>{"status": 401}</code>, '
         '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.',
     )
@@ -71,30 +83,57 @@ class RuleForm(BaseRuleForm):
         fields = (
             *("position", "name", "action", "description", "match", "characteristics", "limit", "period"),
             *("algorithm", "count_distinct", "ban_for", "response", "enabled", "expires_at"),
+            *("owner", "reason", "ticket"),
         )
         widgets = {
             "description": forms.Textarea(attrs={"cols": 80, "rows": 2}),
+            "reason": forms.Textarea(attrs={"cols": 80, "rows": 2}),
             "count_distinct": forms.TextInput(attrs={"size": 40}),
+            "ticket": forms.TextInput(attrs={"size": 40}),
         }
         help_texts = {
             "name": "Small letters, digits, _. Renaming restarts its counts.",
             "action": "limit blocks above the limit; log only counts, nobody is blocked; skip lets the request through "
             "at once, and the rules below never see it.",
-            "description": "For people: why this rule is here, who asked for it.",
+            "description": "For people: what this rule is for.",
             "algorithm": "fixed window: starts with the first call and ends one period later. sliding window: smoother "
             "at the edges. token bucket: refills evenly, allows bursts up to the limit.",
             "count_distinct": "Count the different values of this property instead of requests: with "
             "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
-            "enabled": "Off: out of force, kept here.",
             "expires_at": "From then on the rule is as if it were not here.",
+            "owner": "Whom to ask before it is changed.",
+            "reason": "What it was made for.",
+            "ticket": "Where that is written down: a number, or an address.",
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, whole: bool = True, opened: bool = False, about: Collection[Finding] = (), **options: Any
+    ) -> None:
+        self.whole, self.opened, self.findings = whole, opened, about
+        if not whole:
+            self.base_fields = {name: self.base_fields[name] for name in HEAD}  # type: ignore[misc]
         super().__init__(*args, **options)
-        rule: Any = self.instance
-        if not rule._state.adding:
-            # Now, before the form writes what was typed into the row: the summary says what is saved.
-            rule.summary_as_saved = rule_summary(rule)
+        # Now, before the form writes what was typed into the row: the summary says what is saved.
+        self.saved_name = self.instance.name
+        self.summary = "" if self.instance._state.adding else rule_summary(self.instance)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The values of the fields that every rule shows, for the template to write itself: widgets take long."""
+        return {name: self[name].value() for name in (*HEAD, DELETION_FIELD_NAME) if name in self.fields}
+
+    def has_changed(self) -> bool:
+        """A new rule is none before more than its place is said; a copy in a new ruleset is one, whatever was typed."""
+        if not self.instance._state.adding:
+            return super().has_changed()
+        return bool(self.saved_name) or any(name != "position" for name in self.changed_data)
+
+    def clean(self) -> dict[str, Any]:
+        """Leave names used twice to the formset, which alone knows what they are going to be.
+
+        The constraints say nothing that the engine does not, and would ask the database once each.
+        """
+        return self.cleaned_data
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Show one message a field: what could not be read is not missing as well; the engine's word comes last."""
@@ -103,9 +142,49 @@ class RuleForm(BaseRuleForm):
             error = ValidationError(new)
         super().add_error(field, error)
 
+    def _post_clean(self) -> None:
+        if self.whole:
+            super()._post_clean()  # type: ignore[misc]
+        else:
+            # The rest of the row was not shown, so that nobody could repair it: one bad row must not lock the others.
+            self.instance = construct_instance(self, self.instance, HEAD)
+
 
 class RulesFormSet(BaseRulesFormSet):
-    """The rules of one ruleset."""
+    """The rules of one ruleset. ``opened`` are the names of those whose fields somebody asked to see."""
+
+    def __init__(self, *args: Any, opened: Collection[str] = (), **options: Any) -> None:
+        self.opened = opened
+        super().__init__(*args, **options)
+
+    def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
+        """Say how much of a rule is shown, or was sent: its name is always sent with its fields."""
+        options: dict[str, Any] = super().get_form_kwargs(index)
+        if self.is_bound:
+            shown = self.management_form.cleaned_data["INITIAL_FORMS"] or 0
+            whole = index is None or index >= shown or f"{self.add_prefix(index)}-name" in self.data
+            return {**options, "whole": whole}
+        rows = self.get_queryset()
+        if index is None or index >= len(rows):
+            return options
+        name = rows[index].name
+        about = [finding for finding in self.findings if finding.rule == name]
+        whole = len(rows) <= OPEN_AT_ONCE or name in self.opened
+        return {**options, "whole": whole, "opened": name in self.opened, "about": about}
+
+    def _construct_form(self, i: int, **options: Any) -> Any:
+        # By what was shown: initial_form_count() is 0 when all rules are saved as new ones.
+        if self.is_bound and self.save_as_new and not self.get_form_kwargs(i)["whole"]:
+            options["instance"] = self._copy(self.data.get(f"{self.add_prefix(i)}-id"))
+        return super()._construct_form(i, **options)  # type: ignore[misc]
+
+    @staticmethod
+    def _copy(pk: Any) -> Rule:
+        """Return a new rule that says what one says that was not opened."""
+        rule = Rule.objects.filter(pk=pk).first() if str(pk).isdecimal() else None
+        copy = rule or Rule()
+        copy.pk, copy._state.adding = None, True
+        return copy
 
     def add_fields(self, form: BaseRuleForm, index: int | None) -> None:
         """Let a rule that nobody touched pass unchecked: one bad row must not lock the others of its ruleset."""
@@ -115,10 +194,10 @@ class RulesFormSet(BaseRulesFormSet):
     def clean(self) -> None:
         """Put a name used twice on its field, and rules without a position at the end."""
         kept = [form for form in self.forms if self._is_rule(form)]
-        names: set[str] = set()
+        names = self._names_not_shown()
         for form in kept:
             name = form.instance.name
-            if name in names and "name" not in form.errors:
+            if name in names and "name" in form.fields and "name" not in form.errors:
                 form.add_error("name", f"Another rule here is named {name!r}; names are unique within a ruleset.")
             names.add(name)
         last = max((form.instance.position or 0 for form in kept), default=0)
@@ -127,11 +206,68 @@ class RulesFormSet(BaseRulesFormSet):
             if given is None:
                 last = form.instance.position = last - last % POSITION_STEP + POSITION_STEP
 
+    def _names_not_shown(self) -> set[str]:
+        """Return the names of rules that came into the ruleset after the page was made."""
+        if self.instance.pk is None:
+            return set()
+        shown = [form.instance.pk for form in self.forms if form.instance.pk is not None]
+        return set(Rule.objects.filter(ruleset=self.instance).exclude(pk__in=shown).values_list("name", flat=True))
+
+    def save(self, commit: bool = True) -> Any:
+        """Save all rules; names may be swapped, go round, or be taken over from a rule that is deleted."""
+        freed = [
+            form.instance.pk for form in self.initial_forms if form in self.deleted_forms or "name" in form.changed_data
+        ]
+        if commit and freed:
+            # No rule can have such a name, so it meets none; the rows get theirs in what follows.
+            nameless = Concat(Value("-"), Cast(F("pk"), CharField()))
+            Rule.objects.filter(pk__in=freed).update(name=nameless)
+        return super().save(commit)
+
     def validate_unique(self) -> None:
         """Leave that to :meth:`clean`, which finds duplicates on the field, and to the model."""
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What the linter says of the saved rules."""
+        if self.instance.pk is None:
+            return []
+        # Not the rows of the forms, into which is written what was typed.
+        rows = Rule.objects.filter(ruleset=self.instance) if self.is_bound else self.get_queryset()
+        return findings.of_limiter(self.instance.name, rows)
+
+    @property
+    def findings_elsewhere(self) -> list[Finding]:
+        """Findings about the ruleset, or about rules of other tiers."""
+        shown = {form.saved_name for form in self.initial_forms if isinstance(form, RuleForm)}
+        return [finding for finding in self.findings if finding.rule not in shown]
+
+    @property
+    def vocabulary(self) -> dict[str, list[dict[str, Any]]]:
+        """The properties there are, for suggestions: those of a request, and those of an answer."""
+        known = registry.known_properties().values()
+        answer = {"login": ("failed", "ok")}
+        return {
+            "match": [{"name": each.name, "hint": each.description, "choices": each.choices} for each in known],
+            "response": [
+                {"name": name, "hint": "", "choices": answer.get(name, ())} for name in (*ANSWER_PROPERTIES, "header.*")
+            ],
+        }
 
     @staticmethod
     def _is_rule(form: BaseRuleForm) -> bool:
         """Whether the form stands for a rule: not one to be deleted, nor one that was offered and left empty."""
         deleted = form.cleaned_data.get(DELETION_FIELD_NAME, False)
         return not deleted and (form.instance.pk is not None or form.has_changed())
+
+
+def copy_of(rule: Rule) -> dict[str, Any]:
+    """Return what a new rule starts with that is a copy of another; its name is free, its place the last."""
+    taken = set(Rule.objects.filter(ruleset=rule.ruleset_id).values_list("name", flat=True))
+    stem = rule.name[:55] + "_copy"
+    names = (f"{stem}{number or ''}" for number in range(len(taken) + 1))
+    return {
+        **model_to_dict(rule, RuleForm.Meta.fields),
+        "name": next(name for name in names if name not in taken),
+        "position": None,
+    }
