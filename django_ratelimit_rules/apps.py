@@ -13,10 +13,11 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks, logs, metrics, outcomes, refresher
+        from . import checks, live, logs, metrics, outcomes, refresher
 
         metrics.connect()
         logs.connect()
+        live.connect()
         outcomes.connect()
         refresher.connect()
         checks.connect()

@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, Any] = {
     "FAILURE_MODE": "open",
     "REFRESH_SECONDS": 1,
     "DECISIONS": True,
+    "LIVE": True,
 }
 
 
@@ -54,6 +55,7 @@ class Settings:
     FAILURE_MODE: str
     REFRESH_SECONDS: float
     DECISIONS: bool
+    LIVE: bool
 
     def __getattr__(self, name: str) -> Any:
         if name not in DEFAULTS:

@@ -14,6 +14,8 @@ from prometheus_client.values import ValueClass
 from . import rulesets, signals
 from .engine import Action, Mode, Outcome, Result
 
+# In place of a rule: all calls of a limiter. No rule can have this name.
+ALL = "*"
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
 calls = Counter(
@@ -119,13 +121,41 @@ def show_rules(**_: object) -> None:
                 shown.add((ruleset.limiter, rule.name))
     for labels in _shown - shown:
         for gauge in (limits, periods):
-            if getattr(ValueClass, "__name__", "") == "MmapedValue":
+            if starts_afresh():
                 # Multiprocess files keep a series for ever; not-a-number is how it says that there is none.
                 gauge.labels(*labels).set(float("nan"))
             else:
                 gauge.remove(*labels)
     _shown.clear()
     _shown.update(shown)
+
+
+def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Return what this process counted so far, by limiter and rule: calls, how many exceeded, how many were blocked.
+
+    The rule ALL stands for all calls of a limiter; of those, exceeded are the blocked ones.
+    """
+    sums: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for limiter, children in list(_of.items()):
+        blocked = _number(children.block)
+        sums[limiter, ALL] = (_number(children.allow) + blocked, blocked, blocked)
+        for (rule, _, result, exceeded), count in list(children.evaluations.items()):
+            number = _number(count)
+            calls, over, refused = sums.get((limiter, rule), (0, 0, 0))
+            refused += number if result == Outcome.BLOCK else 0
+            sums[limiter, rule] = (calls + number, over + number if exceeded else over, refused)
+    return sums
+
+
+def _number(count: Count) -> int:
+    # The counter's own value, because collect() makes objects of all series: a hundred times the work.
+    value: float = count.__self__._value.get()  # type: ignore[attr-defined]
+    return int(value)
+
+
+def starts_afresh() -> bool:
+    """Whether a forked child counts from zero, because each process has files of its own."""
+    return getattr(ValueClass, "__name__", "") == "MmapedValue"
 
 
 def connect() -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import connections, router, transaction
 
@@ -23,6 +24,15 @@ from .exceptions import CountersUnavailable
 logger = logging.getLogger(__name__)
 
 RELOAD_SECONDS = 15.0
+
+
+_also: list[Callable[[], None]] = []
+
+
+def also(task: Callable[[], None]) -> None:
+    """Have the thread call a function at each look, too. It must be quick."""
+    if task not in _also:
+        _also.append(task)
 
 
 class Refresher:
@@ -62,6 +72,12 @@ class Refresher:
                 # The thread must outlive whatever a database, a key function or a cache backend raises.
                 if sometimes.due("refresher"):
                     logger.exception("The rules could not be refreshed; the last good ones stay in force")
+            for task in _also:
+                try:
+                    task()
+                except Exception:
+                    if sometimes.due(f"refresher.{task.__module__}"):
+                        logger.exception("A task of the refresher's thread failed; it is called again")
             time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
 
     def _look(self) -> None:

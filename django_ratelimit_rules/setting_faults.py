@@ -130,4 +130,5 @@ FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
     ("E010", "FILE", fault_of_file, "Put the file right; until then the last good one stays in force, or none."),
     ("E011", "MIDDLEWARE_LIMITERS", fault_of_limiters, 'Write a list such as ["site"].'),
     ("E012", "DECISIONS", fault_of_switch, "Set True or False; what comes from the environment is a text."),
+    ("E013", "LIVE", fault_of_switch, "Set True or False; what comes from the environment is a text."),
 )

@@ -105,6 +105,8 @@ def test_an_unknown_setting_like_no_other_is_told_all_there_are(settings):
         ("MIDDLEWARE_LIMITERS", "site", "E011", "'site', not a list"),
         ("MIDDLEWARE_LIMITERS", ["site", "Site"], "E011", "'Site'"),
         ("MIDDLEWARE_LIMITERS", [3], "E011", "3"),
+        ("DECISIONS", "False", "E012", "neither True nor False"),
+        ("LIVE", 0, "E013", "neither True nor False"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_an_error_that_says_why(settings, setting, value, number, words):

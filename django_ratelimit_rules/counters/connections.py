@@ -11,7 +11,7 @@ import os
 import select
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import hiredis
@@ -67,6 +67,23 @@ class Connection:
                 raise (NoScriptError if text.startswith("NOSCRIPT") else ResponseError)(text)
             return reply
 
+    def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one go and return their replies; as :meth:`ask`, and an error of one is raised."""
+        self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
+        replies: list[Any] = []
+        while len(replies) < len(commands):
+            reply = self._reader.gets()
+            if reply is _INCOMPLETE:
+                received = self._socket.recv(CHUNK)
+                if not received:
+                    raise RedisConnectionError("Redis closed the connection")
+                self._reader.feed(received)
+            elif isinstance(reply, hiredis.ReplyError):
+                raise ResponseError(str(reply))
+            elif not isinstance(reply, hiredis.PushNotification):
+                replies.append(reply)
+        return replies
+
     def close(self) -> None:
         """Close it; in a forked child only the child's end."""
         self._redis.disconnect()
@@ -94,6 +111,17 @@ class Connections:
             raise
         self._idle.append(connection)
         return reply
+
+    def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one go and return their replies. Raises RedisError or OSError; some may have run then."""
+        connection = self._take()
+        try:
+            replies = connection.ask_all(commands)
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return replies
 
     def _take(self) -> Connection:
         while True:

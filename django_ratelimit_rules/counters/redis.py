@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
@@ -42,6 +42,7 @@ _CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
 # What Redis answers when it cannot count for anybody; other errors concern one key or call.
 SICK = ("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "CLUSTERDOWN", "MASTERDOWN")
 REVISION_SECONDS = 60
+COMMANDS_AT_ONCE = 500
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
@@ -135,6 +136,41 @@ class RedisCounters:
         reply: bytes | None = self._aside("GET", f"{self.namespace()}:{name}")
         return reply
 
+    def add(self, sums: Mapping[str, Mapping[str, int]], seconds: int) -> None:
+        """Add numbers to the fields of hashes beside the counters, each kept for some seconds from now on, in one go.
+
+        Raises CountersUnavailable.
+        """
+        commands: list[tuple[Any, ...]] = []
+        for name, fields in sums.items():
+            key = f"{self.namespace()}:{name}"
+            commands += [("HINCRBY", key, field, number) for field, number in fields.items()]
+            commands.append(("EXPIRE", key, seconds))
+        self._aside_all(commands)
+
+    def added(self, names: Sequence[str]) -> list[dict[str, str]]:
+        """Return the hashes that :meth:`add` made, as they stand there. Raises CountersUnavailable."""
+        replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
+        return [_pairs(reply) for reply in replies]
+
+    def keys(self, limiter: str, most: int, rounds: int = 100) -> tuple[list[str], bool]:
+        """Return the keys of some counters of a limiter, and whether they are all. Raises CountersUnavailable.
+
+        Each round looks at a thousand keys or so of that Redis, whoever they belong to.
+        """
+        namespace = self.namespace()
+        found: dict[str, None] = {}
+        cursor = b"0"
+        for _ in range(rounds):
+            cursor, keys = self._aside(
+                "SCAN", cursor, "MATCH", _glob_escape(f"{namespace}{{{limiter}}}") + "*", "COUNT", 1000
+            )
+            ours = [key for key in keys if _OURS.match(key, len(namespace.encode()))]
+            found.update((key[len(namespace.encode()) :].decode(errors="replace"), None) for key in ours)
+            if int(cursor) == 0 or len(found) > most:
+                break
+        return list(found)[:most], int(cursor) == 0 and len(found) <= most
+
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
         cache = self._django_cache()
@@ -198,6 +234,16 @@ class RedisCounters:
             return self._connect().ask(*arguments)
         except FAILURES as error:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+
+    def _aside_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """As :meth:`_aside`, for several commands at once."""
+        replies: list[Any] = []
+        try:
+            for start in range(0, len(commands), COMMANDS_AT_ONCE):
+                replies += self._connect().ask_all(commands[start : start + COMMANDS_AT_ONCE])
+        except FAILURES as error:
+            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+        return replies
 
     def _run(self, *arguments: Any) -> Any:
         """Run a command through the breaker."""
@@ -288,6 +334,13 @@ def _tallies(reply: list[Any]) -> list[Tally]:
         )
         for used, count, state, reset, retry in zip(fields, fields, fields, fields, fields, strict=True)
     ]
+
+
+def _pairs(reply: Any) -> dict[str, str]:
+    # A dictionary in RESP3, a flat list before.
+    flat = [part for pair in reply.items() for part in pair] if isinstance(reply, dict) else reply
+    texts = [bytes(part).decode(errors="replace") for part in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _number(text: bytes) -> Number:

@@ -1,0 +1,247 @@
+"""What each rule met in the last hour, from all processes, and the counters that are fullest now.
+
+Every few seconds the refresher's thread looks at what the metrics of this process have counted since, and adds it to a
+hash a minute in Redis: three numbers for each rule. So a request pays nothing for it. Read by the admin.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from . import metrics, refresher, rulesets
+from .conf import settings
+from .counters import Verb
+from .counters.redis import current
+from .engine import Hit, Rule
+from .engine.plans import counter_prefix
+from .engine.results import Number
+from .exceptions import CountersUnavailable
+from .metrics import ALL
+
+MINUTES = 60
+KEPT_SECONDS = 7200
+WRITE_SECONDS = 5.0
+FIELDS = ("calls", "exceeded", "blocked")
+MOST_KEYS = 2000
+KEYS_AT_ONCE = 200
+NOTHING = (0, 0, 0)
+
+Rows = dict[str, list[int]]
+
+_lock = threading.Lock()
+_counts: dict[tuple[str, int], Rows] = {}
+_seen: dict[tuple[str, str], tuple[int, int, int]] = {}
+_written = 0.0
+
+
+class Totals(NamedTuple):
+    """Sums over an hour. ``exceeded`` counts what was over the limit, ``blocked`` what was refused for it."""
+
+    calls: int
+    exceeded: int
+    blocked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One number a minute for an hour, the oldest first, of each of the three kinds."""
+
+    calls: tuple[int, ...]
+    exceeded: tuple[int, ...]
+    blocked: tuple[int, ...]
+
+    @property
+    def totals(self) -> Totals:
+        """The sums."""
+        return Totals(sum(self.calls), sum(self.exceeded), sum(self.blocked))
+
+
+@dataclass(frozen=True, slots=True)
+class LastHour:
+    """An hour of a limiter: all its calls, of which ``exceeded`` are the refused ones, and those of each rule that met
+    any. ``first`` is the POSIX time at which the first minute began; the last one goes on still."""
+
+    first: int
+    all: Series
+    rules: dict[str, Series]
+
+    def of(self, rule: str) -> Series:
+        """Return a rule's series, of zeros when it met no call."""
+        return self.rules.get(rule) or _series([None] * MINUTES, rule)
+
+
+class Heavy(NamedTuple):
+    """A counter that is full, or nearly. ``who`` are the values it counts for, as they stand in its key."""
+
+    rule: str
+    who: str
+    used: Number
+    count: Number  # type: ignore[assignment]  # the field's word, not tuple.count
+    limit: int
+    banned: bool
+    reset_after: float
+
+
+class Heaviest(NamedTuple):
+    """The fullest counters first. ``full`` are at their limit or over it, of ``looked`` looked at; ``complete`` when
+    those are all there are."""
+
+    counters: list[Heavy]
+    full: int
+    looked: int
+    complete: bool
+
+
+def gather() -> None:
+    """Take over what this process counted since the last time, into the minute that runs."""
+    global _seen
+    with _lock:
+        counted = metrics.counted()
+        minute = int(time.time()) // 60
+        for key, numbers in counted.items():
+            before = _seen.get(key, NOTHING)
+            if numbers != before and settings.LIVE:
+                limiter, rule = key
+                row = _counts.setdefault((limiter, minute), {}).setdefault(rule, [0, 0, 0])
+                for index, number in enumerate(numbers):
+                    row[index] += max(0, number - before[index])
+        _seen = counted
+
+
+def write_when_due() -> None:
+    """Write what came together, once every few seconds; called by the refresher's thread."""
+    if time.monotonic() - _written >= WRITE_SECONDS:
+        write()
+
+
+def write() -> None:
+    """Write what came together in this process. What cannot be written waits for the next time, for an hour."""
+    global _counts, _written
+    gather()
+    with _lock:
+        counts, _counts = _counts, {}
+        _written = time.monotonic()
+    sums = {
+        _name(limiter, minute): {
+            f"{rule}:{field}": number
+            for rule, row in rows.items()
+            for field, number in zip(FIELDS, row, strict=True)
+            if number
+        }
+        for (limiter, minute), rows in counts.items()
+    }
+    if not sums:
+        return
+    try:
+        current().add(sums, KEPT_SECONDS)
+    except CountersUnavailable:
+        _put_back(counts)
+
+
+def _put_back(counts: dict[tuple[str, int], Rows]) -> None:
+    oldest = int(time.time()) // 60 - MINUTES
+    with _lock:
+        for key, rows in counts.items():
+            if key[1] < oldest:
+                continue
+            kept = _counts.setdefault(key, {})
+            for rule, row in rows.items():
+                kept[rule] = [a + b for a, b in zip(kept.get(rule, NOTHING), row, strict=True)]
+
+
+def last_hour(limiter: str) -> LastHour | None:
+    """Return what a limiter's rules met in the last hour; None when ``RATELIMIT_RULES_LIVE`` is off.
+
+    What other processes wrote is at most a few seconds old. Raises CountersUnavailable.
+    """
+    if not settings.LIVE:
+        return None
+    write()
+    now = int(time.time()) // 60
+    minutes = range(now - MINUTES + 1, now + 1)
+    read = [_numbers(stored) for stored in current().added([_name(limiter, minute) for minute in minutes])]
+    names = dict.fromkeys(name.partition(":")[0] for stored in read for name in stored)
+    rules = {name: _series(read, name) for name in names if name != ALL}
+    return LastHour(minutes[0] * 60, _series(read, ALL), rules)
+
+
+def heaviest(limiter: str, most: int = 20) -> Heaviest:
+    """Return the fullest counters of a limiter's rules, found by looking at 2,000 of them at most.
+
+    Rules with a computed limit are left out. Raises CountersUnavailable.
+    """
+    prefixes = {counter_prefix(limiter, rule): rule for rule in rulesets.get(limiter).rules if rule.counts}
+    keys, complete = current().keys(limiter, MOST_KEYS)
+    hits = [hit for hit in (_hit(key, prefixes) for key in keys) if hit]
+    found = []
+    for start in range(0, len(hits), KEYS_AT_ONCE):
+        chunk = hits[start : start + KEYS_AT_ONCE]
+        for hit, tally in zip(chunk, current().hit(chunk, 0, Verb.PEEK), strict=True):
+            who = hit.key.removeprefix(counter_prefix(limiter, hit.rule))
+            reset = tally.reset_ms / 1000
+            found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
+    found.sort(key=_weight, reverse=True)
+    full = sum(heavy.banned or heavy.used >= heavy.limit for heavy in found)
+    return Heaviest(found[:most], full, len(found), complete)
+
+
+def _hit(key: str, prefixes: dict[str, Rule]) -> Hit | None:
+    """Return how to look at a counter, None when no rule in force counts in it, or its limit is computed."""
+    rule = prefixes.get(":".join(key.split(":", 3)[:3]) + ":")
+    if rule is None or not isinstance(rule.limit, int) or not isinstance(rule.period, int):
+        return None
+    return Hit(rule, key, rule.limit, rule.period, False, False, "" if rule.count_distinct else None)
+
+
+def _weight(heavy: Heavy) -> tuple[bool, float, float]:
+    return heavy.banned, max(heavy.count, heavy.used) / max(heavy.limit, 1), heavy.used
+
+
+def _name(limiter: str, minute: int) -> str:
+    return f"live:{limiter}:{minute}"
+
+
+def _numbers(stored: dict[str, str]) -> dict[str, int]:
+    return {name: int(text) for name, text in stored.items() if text.isascii() and text.isdigit() and len(text) < 19}
+
+
+def _series(read: list[Any], rule: str) -> Series:
+    def of(field: str) -> tuple[int, ...]:
+        return tuple(stored.get(f"{rule}:{field}", 0) if stored else 0 for stored in read)
+
+    return Series(*map(of, FIELDS))
+
+
+def forget() -> None:
+    """Forget what was counted but not written yet: for tests, to which another test's calls are none of theirs."""
+    global _counts
+    gather()
+    _counts = {}
+
+
+def _fork() -> None:
+    """Leave to the parent what it counted, in the child."""
+    global _lock, _counts, _seen
+    _lock = threading.Lock()
+    _counts = {}
+    if metrics.starts_afresh():
+        _seen = {}
+
+
+def _write_at_exit() -> None:
+    # A worker that is stopped takes no call along; a Redis that is gone by then must not show in its last words.
+    with suppress(Exception):
+        write()
+
+
+def connect() -> None:
+    """Be called by the refresher; called once by the app config."""
+    refresher.also(write_when_due)
+    atexit.register(_write_at_exit)
+    os.register_at_fork(before=gather, after_in_child=_fork)
