@@ -20,6 +20,11 @@ hypothesis_settings.register_profile("patient", deadline=None)
 hypothesis_settings.load_profile("patient")
 
 
+# A busy machine is no fault of the code: no example has a deadline.
+hypothesis_settings.register_profile("patient", deadline=None)
+hypothesis_settings.load_profile("patient")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _redis_server() -> Iterator[None]:
     with redis_server(urlsplit(settings.REDIS_URL).port):
