@@ -18,7 +18,7 @@ from . import metrics, refresher, rulesets
 from .conf import settings
 from .counters import Verb
 from .counters.redis import current
-from .engine import Hit, Rule
+from .engine import Action, Hit, Rule
 from .engine.plans import counter_prefix
 from .engine.results import Number
 from .exceptions import CountersUnavailable
@@ -64,8 +64,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class LastHour:
-    """An hour of a limiter: all its calls, of which ``exceeded`` are the refused ones, and those of each rule that met
-    any. ``first`` is the POSIX time at which the first minute began; the last one goes on still."""
+    """An hour of a limiter: all its calls, of which at least ``exceeded`` were over a limit, and those of each rule
+    that met any. ``first`` is the POSIX time at which the first minute began; the last one goes on still."""
 
     first: int
     all: Series
@@ -168,7 +168,12 @@ def last_hour(limiter: str) -> LastHour | None:
     read = [_numbers(stored) for stored in current().added([_name(limiter, minute) for minute in minutes])]
     names = dict.fromkeys(name.partition(":")[0] for stored in read for name in stored)
     rules = {name: _series(read, name) for name in names if name != ALL}
-    return LastHour(minutes[0] * 60, _series(read, ALL), rules)
+    of_all = _series(read, ALL)
+    # In a dry run this is what the limits would have refused; by how many limits one call was caught nobody counts.
+    limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
+    over = [rules[name].exceeded for name in limits if name in rules]
+    exceeded = tuple(map(max, zip(of_all.exceeded, *over, strict=True)))
+    return LastHour(minutes[0] * 60, Series(of_all.calls, exceeded, of_all.blocked), rules)
 
 
 def heaviest(limiter: str, most: int = 20) -> Heaviest:

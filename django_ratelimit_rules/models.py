@@ -274,7 +274,7 @@ class Rule(models.Model):
                 found[error.field] = error.reason
                 _put_right(fields, error.field)
             else:
-                return {**_unknown_properties(rule), **found}
+                return {**unknown_properties(rule), **found}
 
     def clean(self) -> None:
         """Refuse what the engine refuses, and properties that nobody provides."""
@@ -302,7 +302,8 @@ def _put_right(fields: dict[str, Any], field: str) -> None:
         del fields[field]
 
 
-def _unknown_properties(rule: engine.Rule) -> dict[str, str]:
+def unknown_properties(rule: engine.Rule) -> dict[str, str]:
+    """Return what is wrong with the properties of a rule that is one, by field."""
     asked = {
         "match": rule.matcher.properties,
         "characteristics": rule.characteristics,

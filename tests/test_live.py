@@ -66,6 +66,13 @@ def test_calls_exceeded_and_blocked_are_told_for_each_rule(limiter):
     assert len(hour.of("unknown").calls) == len(hour.all.calls) == 60
 
 
+def test_in_a_dry_run_all_calls_tell_how_many_would_have_been_refused(limiter):
+    with override_ruleset("search", mode="dry_run"):
+        for _ in range(5):
+            limiter.check({"ip": "203.0.113.7"})
+        assert last_hour("search").all.totals == Totals(5, 3, 0)
+
+
 def test_looking_and_a_ruleset_that_is_off_count_nothing(limiter):
     limiter.peek({"ip": "203.0.113.7"})
     limiter.explain({"ip": "203.0.113.7"})

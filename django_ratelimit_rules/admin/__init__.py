@@ -77,7 +77,7 @@ class RulesetAdmin(Operations, BaseAdmin):
     save_as = True
 
     class Media:
-        css = {"all": ("django_ratelimit_rules/admin.css",)}
+        css = {"all": ("django_ratelimit_rules/admin.css", "django_ratelimit_rules/explain.css")}
         js = tuple(f"django_ratelimit_rules/{name}.js" for name in SCRIPTS)
 
     def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:

@@ -38,6 +38,9 @@ HEAD = ("position", "enabled")
 # take seconds to render, and more than DATA_UPLOAD_MAX_NUMBER_FIELDS allows to send.
 OPEN_AT_ONCE = 10
 
+# Findings that a rule's summary tells already.
+SAID_BY_SUMMARY = ("unreadable", "unknown_property")
+
 
 class RuleForm(BaseRuleForm):
     """One rule, as text that an operator can type; of a rule that is not opened, only where it stands."""
@@ -113,14 +116,23 @@ class RuleForm(BaseRuleForm):
         if not whole:
             self.base_fields = {name: self.base_fields[name] for name in HEAD}  # type: ignore[misc]
         super().__init__(*args, **options)
+        if whole and hasattr(self.fields["expires_at"].widget, "widgets"):
+            for part, label in zip(self.fields["expires_at"].widget.widgets, ("date", "time"), strict=True):
+                part.attrs["aria-label"] = f"Expires at: {label}"
         # Now, before the form writes what was typed into the row: the summary says what is saved.
         self.saved_name = self.instance.name
         self.summary = "" if self.instance._state.adding else rule_summary(self.instance)
 
     @property
-    def head(self) -> dict[str, Any]:
-        """The values of the fields that every rule shows, for the template to write itself: widgets take long."""
-        return {name: self[name].value() for name in (*HEAD, DELETION_FIELD_NAME) if name in self.fields}
+    def line(self) -> dict[str, Any]:
+        """What the template writes of every rule; its own way into a form is slow, and so are widgets."""
+        values = {name: self[name].value() for name in (*HEAD, DELETION_FIELD_NAME) if name in self.fields}
+        return {
+            **{"name": self.saved_name, "prefix": self.prefix, "pk": self.instance.pk, "owner": self.instance.owner},
+            **{"summary": self.summary, "whole": self.whole, "findings": self.findings},
+            **{"invalid": self.is_bound and bool(self.errors), "opened": self.opened},
+            **values,
+        }
 
     def has_changed(self) -> bool:
         """A new rule is none before more than its place is said; a copy in a new ruleset is one, whatever was typed."""
@@ -168,7 +180,7 @@ class RulesFormSet(BaseRulesFormSet):
         if index is None or index >= len(rows):
             return options
         name = rows[index].name
-        about = [finding for finding in self.findings if finding.rule == name]
+        about = self._findings_by_rule.get(name, ())
         whole = len(rows) <= OPEN_AT_ONCE or name in self.opened
         return {**options, "whole": whole, "opened": name in self.opened, "about": about}
 
@@ -235,6 +247,14 @@ class RulesFormSet(BaseRulesFormSet):
         # Not the rows of the forms, into which is written what was typed.
         rows = Rule.objects.filter(ruleset=self.instance) if self.is_bound else self.get_queryset()
         return findings.of_limiter(self.instance.name, rows)
+
+    @cached_property
+    def _findings_by_rule(self) -> dict[str | None, list[Finding]]:
+        by_rule: dict[str | None, list[Finding]] = {}
+        for finding in self.findings:
+            if finding.code not in SAID_BY_SUMMARY:
+                by_rule.setdefault(finding.rule, []).append(finding)
+        return by_rule
 
     @property
     def findings_elsewhere(self) -> list[Finding]:

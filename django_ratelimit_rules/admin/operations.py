@@ -19,6 +19,7 @@ from .explain import Explains
 from .forms import RulesFormSet
 from .guards import Guarded
 from .history import HISTORY_PAGE, RulesetForm, Versioned
+from .live import Live, charts
 from .othertiers import OVERRIDE, OtherTiers
 from .switches import Switches, switch_links
 from .transfer import Transfer
@@ -74,7 +75,7 @@ class GuardedInline(Guarded, InlineMixin):
         return max(super().get_extra(request, obj, **options), int(OVERRIDE in request.GET))
 
 
-class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains):
+class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, Live):
     """Mixed into the admin of rulesets."""
 
     form = RulesetForm
@@ -108,6 +109,10 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains):
         context["may_turn"] = guards.may(request, guards.LIMITS)
         if obj is not None and guards.may(request, guards.SWITCH):
             context["switches"] = switch_links(obj)
+        drawn = charts(obj.name) if obj else {}
+        for inline in context["inline_admin_formsets"] if drawn else ():
+            for form in inline.formset.initial_forms:
+                form.instance.chart = drawn.get(form.saved_name, drawn[""])
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     def version_in_force(self, ruleset: Ruleset) -> SafeString | str:

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from .. import engine
 from ..exceptions import InvalidRule
-from ..models import Rule
+from ..models import Rule, unknown_properties
 
 
 def rule_summary(rule: Rule) -> SafeString:
@@ -32,7 +32,7 @@ def rule_summary(rule: Rule) -> SafeString:
         format_html('<span class="ratelimit-state">{}</span> ', state) if state else "",
         _showable(text),
     )
-    problems = [f"{field}: {reason}" for field, reason in rule.problems().items()]
+    problems = [f"{field}: {reason}" for field, reason in unknown_properties(parsed).items()]
     return format_html("{}{}", said, format_html_join("", "{}", ((_problem(problem),) for problem in problems)))
 
 

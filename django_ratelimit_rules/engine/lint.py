@@ -121,11 +121,13 @@ def unreachable(rules: Sequence[Rule]) -> Iterator[Finding]:
 
 def loose_shadow(rules: Sequence[Rule]) -> Iterator[Finding]:
     """Find log rules that try a threshold above the limit which already blocks."""
+    limits: dict[tuple[object, ...], list[Rule]] = {}
+    for rule in rules:
+        if rule.action is Action.LIMIT:
+            limits.setdefault(_meaning(rule), []).append(rule)
     for log in rules:
-        if log.action is not Action.LOG:
-            continue
-        for limit in rules:
-            if limit.action is Action.LIMIT and _meaning(limit) == _meaning(log) and _above(log, limit):
+        for limit in limits.get(_meaning(log), ()) if log.action is Action.LOG else ():
+            if _above(log, limit):
                 yield Finding(
                     log.name,
                     "loose_shadow",
@@ -137,17 +139,17 @@ def loose_shadow(rules: Sequence[Rule]) -> Iterator[Finding]:
 
 def same_meaning(rules: Sequence[Rule]) -> Iterator[Finding]:
     """Find rules that count the same calls in the same way as one before them."""
-    for number, rule in enumerate(rules):
-        for earlier in rules[:number] if rule.counts else ():
-            if earlier.action is rule.action and _meaning(earlier) == _meaning(rule):
-                yield Finding(
-                    rule.name,
-                    "same_meaning",
-                    f"counts the same as {earlier.name}",
-                    "Only the lower of the two limits ever acts; the other costs a counter and misleads its readers.",
-                    "Keep one of them.",
-                )
-                break
+    seen: dict[tuple[object, ...], str] = {}
+    for rule in rules:
+        earlier = seen.setdefault((rule.action, *_meaning(rule)), rule.name) if rule.counts else rule.name
+        if earlier != rule.name:
+            yield Finding(
+                rule.name,
+                "same_meaning",
+                f"counts the same as {earlier}",
+                "Only the lower of the two limits ever acts; the other costs a counter and misleads its readers.",
+                "Keep one of them.",
+            )
 
 
 def broad_alone(rules: Sequence[Rule]) -> Iterator[Finding]:

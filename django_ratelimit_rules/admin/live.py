@@ -1,0 +1,111 @@
+"""What happens now: the last hour beside each rule, and on a page of its own with the fullest counters."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+
+from .. import checkpoints, live, rulesets
+from ..engine import sentence
+from ..exceptions import CountersUnavailable
+from ..live import Heavy, LastHour
+from ..models import Ruleset, RulesetVersion
+from .charts import Mark, chart
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Mixin = ModelAdmin[Ruleset]
+else:
+    Mixin = object
+
+OFF = "Not counted: RATELIMIT_RULES_LIVE is off."
+
+
+class Live(Mixin):
+    """The page of a limiter's last hour."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the page."""
+        view = self.admin_site.admin_view(self.live_view)
+        return [path("live/<slug:limiter>/", view, name="django_ratelimit_rules_ruleset_live"), *super().get_urls()]
+
+    def live_view(self, request: HttpRequest, limiter: str) -> HttpResponse:
+        """Show what each rule in force met, and the fullest counters."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context: dict[str, Any] = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": f"Live: {limiter}",
+            "limiter": limiter,
+            "limiters": sorted(rulesets.limiters() | checkpoints.named()),
+            "ruleset": Ruleset.objects.filter(name=limiter).first(),
+        }
+        try:
+            context |= _panel(limiter)
+        except CountersUnavailable as error:
+            context["problem"] = str(error)
+        return TemplateResponse(request, "django_ratelimit_rules/live.html", context)
+
+
+def charts(limiter: str) -> dict[str, SafeString]:
+    """Return the chart of each rule of a limiter, by name, those of rules without calls under ``""``; nothing when
+    nobody counts, or Redis cannot be reached."""
+    try:
+        hour = live.last_hour(limiter)
+    except CountersUnavailable:
+        return {}
+    if hour is None:
+        return {}
+    marks = _marks(limiter, hour)
+    found = {name: chart(name, series, hour.first, marks) for name, series in hour.rules.items()}
+    return {**found, "": chart("", hour.of(""), hour.first)}
+
+
+def _panel(limiter: str) -> dict[str, Any]:
+    hour = live.last_hour(limiter)
+    if hour is None:
+        return {"problem": OFF}
+    marks = _marks(limiter, hour)
+    effective = rulesets.effective(limiter)
+
+    def drawn(name: str) -> SafeString:
+        return chart(name, hour.of(name), hour.first, marks)
+
+    lines = [
+        {"rule": rule, "tier": tier, "sentence": sentence(rule), "chart": drawn(rule.name)}
+        for rule, tier in effective.rules
+    ]
+    known = {rule.name for rule in effective.ruleset.rules}
+    gone = [{"name": name, "chart": drawn(name)} for name in hour.rules if name not in known]
+    heaviest = live.heaviest(limiter)
+    return {
+        "mode": effective.ruleset.mode,
+        "version": effective.ruleset.version,
+        "all": chart("all calls", hour.all, hour.first, marks),
+        "lines": lines,
+        "gone": gone,
+        "heaviest": heaviest,
+        "heavy": [_shown(heavy) for heavy in heaviest.counters],
+    }
+
+
+def _shown(heavy: Heavy) -> dict[str, Any]:
+    reset = int(-(-heavy.reset_after // 1))
+    return {**heavy._asdict(), "reset": reset, "full": heavy.banned or heavy.used >= heavy.limit}
+
+
+def _marks(limiter: str, hour: LastHour) -> list[Mark]:
+    """Return when the ruleset changed in this hour."""
+    since = datetime.fromtimestamp(hour.first, UTC) - timedelta(minutes=1)
+    versions = RulesetVersion.objects.filter(ruleset=limiter, created_at__gte=since).order_by("number")
+    return [
+        Mark(when.timestamp(), f"version {number}") for number, when in versions.values_list("number", "created_at")
+    ]

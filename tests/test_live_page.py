@@ -1,0 +1,143 @@
+"""The live page and the charts beside the rules, over HTTP."""
+
+from __future__ import annotations
+
+import re
+import time
+from xml.etree import ElementTree
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.admin.charts import Mark, chart
+from django_ratelimit_rules.live import Series
+from django_ratelimit_rules.models import Rule as RuleRow
+from django_ratelimit_rules.models import Ruleset, RulesetVersion
+from django_ratelimit_rules.testing import override_ruleset
+
+COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
+FIRST = 1_700_000_000 // 60 * 60
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def series(calls: int = 0, exceeded: int = 0, blocked: int = 0, minute: int = 30) -> Series:
+    return Series(*(tuple(number if at == minute else 0 for at in range(60)) for number in (calls, exceeded, blocked)))
+
+
+@pytest.fixture
+def url() -> str:
+    return reverse("admin:django_ratelimit_rules_ruleset_live", args=["search"])
+
+
+def test_a_chart_stacks_what_passed_what_exceeded_and_what_was_blocked():
+    drawn = ElementTree.fromstring(f"<div>{chart('per_ip', series(10, 6, 2), FIRST)}</div>")
+    paths = {path.get("class"): path.get("d") for path in drawn.iter("path")}
+    assert paths == {
+        "ratelimit-bar-passed": "M120 36.0v-14.4h3v14.4z",
+        "ratelimit-bar-exceeded": "M120 21.6v-14.4h3v14.4z",
+        "ratelimit-bar-blocked": "M120 7.2v-7.2h3v7.2z",
+    }
+
+
+def test_a_single_call_in_a_busy_hour_is_still_seen():
+    one, many = series(1, minute=3), series(1_000_000)
+    both = Series(*(tuple(map(sum, zip(a, b, strict=True))) for a, b in
+                    zip((one.calls, one.exceeded, one.blocked), (many.calls, many.exceeded, many.blocked),
+                        strict=True)))  # fmt: skip
+    assert "M12 36.0v-1.0h3" in chart("per_ip", both, FIRST)
+
+
+def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_it():
+    drawn = ElementTree.fromstring(
+        f"<div>{chart('per_ip', series(1200, 6, 2), FIRST, [Mark(FIRST + 90, 'version 3')])}</div>"
+    )
+    svg = next(drawn.iter("svg"))
+    ids = svg.get("aria-labelledby").split()
+    said = {element.get("id"): element.text for element in svg.iter() if element.get("id")}
+    assert said[ids[0]] == "per_ip: the last hour"
+    assert said[ids[1]].startswith("1,200 calls, 6 over the limit, 2 blocked, 1,200 a minute at most. version 3 at ")
+    rows = [[cell.text for cell in row] for row in drawn.iter("tr")]
+    assert rows[0] == ["From", "Calls", "Over the limit", "Blocked"]
+    assert [row[1:] for row in rows[1:]] == [["0", "0", "0"]] * 3 + [["1200", "6", "2"]] + [["0", "0", "0"]] * 2
+    assert 'class="ratelimit-mark" d="M6.0 0v36"' in chart("per_ip", series(1), FIRST, [Mark(FIRST + 90, "version 3")])
+
+
+def test_a_quiet_rule_has_words_instead_of_a_chart_and_a_change_before_the_hour_no_mark():
+    assert "No calls" in chart("per_ip", series(), FIRST)
+    assert "svg" not in chart("per_ip", series(), FIRST)
+    assert "ratelimit-mark" not in chart("per_ip", series(1), FIRST, [Mark(FIRST - 1, "version 1")])
+
+
+@pytest.mark.django_db
+def test_the_page_tells_the_hour_of_every_rule_in_force_and_the_fullest_counters(admin_client, url):
+    RulesetVersion.objects.create(ruleset="search", number=7)
+    with override_ruleset("search", [Rule("staff", action="skip", match={"user": "1"}), Rule("all", **COUNTING)]):
+        for _ in range(3):
+            Limiter("search").check({"ip": "203.0.113.7", "user": "2"})
+        page = admin_client.get(url).content.decode()
+    row = re.search(r'<th scope="row">all <.*?</tr>', page, re.S)[0]
+    words = re.sub(r"<[^>]*>", "", row)
+    assert "3 calls, 1 over the limit, 1 blocked in the last hour" in words
+    assert "version 7 at" in words
+    assert "No calls in the last hour." in re.search(r'<th scope="row">staff <.*?</tr>', page, re.S)[0]
+    assert "<code>203.0.113.7</code></td><td>2 of 2</td><td>3</td>" in page
+    assert "1 of 1 counters" in page
+
+
+@pytest.mark.django_db
+def test_a_rule_that_is_gone_is_shown_for_the_rest_of_its_hour(admin_client, url):
+    with override_ruleset("search", [Rule("old", **COUNTING)]):
+        Limiter("search").check({"ip": "203.0.113.7"})
+    with override_ruleset("search", [Rule("new", **COUNTING)]):
+        page = admin_client.get(url).content.decode()
+    assert "no longer in force" in re.search(r'<th scope="row">old<.*?</tr>', page, re.S)[0]
+
+
+@pytest.mark.django_db
+def test_no_client_written_text_stands_on_the_page(admin_client, url):
+    with override_ruleset("search", [Rule("all", **COUNTING | {"characteristics": ["header.x-key"]})]):
+        Limiter("search").check({"header.x-key": "SECRET"})
+        page = admin_client.get(url).content.decode()
+    assert "SECRET" not in page
+    assert "<code>#" in page
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("live", [True, False])
+def test_without_redis_and_switched_off_the_page_says_so(admin_client, url, settings, live):
+    settings.RATELIMIT_RULES_LIVE = live
+    if live:
+        settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    page = admin_client.get(url).content.decode()
+    assert ("failed" if live else "RATELIMIT_RULES_LIVE is off") in page
+
+
+@pytest.mark.django_db
+def test_strangers_and_staff_without_permission_see_nothing(client, url):
+    assert client.get(url).status_code == 302
+    client.force_login(User.objects.create_user("staff", is_staff=True))
+    assert client.get(url).status_code == 403
+
+
+@pytest.mark.django_db
+def test_a_long_ruleset_in_use_is_told_in_few_queries_and_little_time(admin_client, url, django_assert_max_num_queries):
+    rules = [Rule(f"r{number}", **COUNTING | {"limit": 10**6}) for number in range(200)]
+    with override_ruleset("search", rules):
+        for number in range(5):
+            Limiter("search").check({"ip": f"203.0.113.{number}"})
+        with django_assert_max_num_queries(12):
+            started = time.process_time()
+            assert admin_client.get(url).status_code == 200
+            assert time.process_time() - started < 2
+
+
+@pytest.mark.django_db
+def test_a_rulesets_own_page_has_the_chart_beside_the_rule(admin_client):
+    ruleset = Ruleset.objects.create(name="search")
+    RuleRow.objects.create(ruleset=ruleset, name="all", **COUNTING)
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        Limiter("search").check({"ip": "203.0.113.7"})
+        page = admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk]))
+    assert "all: the last hour" in page.content.decode()
