@@ -15,6 +15,7 @@ from django.core.cache import caches
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, router, transaction
+from django.db.models import Count
 from django.utils.module_loading import import_string
 
 from . import checkpoints, rulesets
@@ -26,6 +27,11 @@ DJANGO_REDIS = "django_redis.cache.RedisCache"
 OUR_MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
+
+# What the page of a ruleset sends for each rule that is not opened (its key, place and switch), and besides: the
+# ruleset's own fields, and room for ten rules that are new or opened.
+FIELDS_A_RULE = 3
+OTHER_FIELDS = 10 * 21 + 20
 
 Messages = list[CheckMessage]
 
@@ -40,7 +46,7 @@ def connect() -> None:
         check_middleware_order,
     ):
         register(check, TAG)
-    for asking in (check_limiters_have_rules, check_eviction_policy):
+    for asking in (check_limiters_have_rules, check_eviction_policy, check_page_can_be_sent):
         register(asking, TAG, Tags.database)
 
 
@@ -162,6 +168,26 @@ def check_eviction_policy(databases: Sequence[str] | None = None, **_: object) -
             hint="Keep the counters in a Redis of their own with maxmemory-policy noeviction.",
             id="ratelimit_rules.W005",
         )
+    ]
+
+
+def check_page_can_be_sent(databases: Sequence[str] | None = None, **_: object) -> Messages:
+    """Name rulesets whose page in the admin has more fields than Django takes. Asks the database."""
+    bound = settings.max_form_fields
+    if bound is None or not _rules_are_in(databases or ()):
+        return []
+    from .models import Ruleset
+
+    long = Ruleset.objects.annotate(number=Count("rules")).filter(number__gt=(bound - OTHER_FIELDS) // FIELDS_A_RULE)
+    return [
+        CheckWarning(
+            f"The ruleset {name!r} has {number} rules: its page in the admin has more fields than"
+            f" DATA_UPLOAD_MAX_NUMBER_FIELDS ({bound}) lets through, and cannot be saved.",
+            hint=f"Set DATA_UPLOAD_MAX_NUMBER_FIELDS to {number * FIELDS_A_RULE + OTHER_FIELDS} or more, or change"
+            " these rules by ratelimit_apply.",
+            id="ratelimit_rules.W006",
+        )
+        for name, number in long.values_list("name", "number")
     ]
 
 

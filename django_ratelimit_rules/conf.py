@@ -75,6 +75,12 @@ class Settings:
         return tuple(django_settings.MIDDLEWARE)
 
     @property
+    def max_form_fields(self) -> int | None:
+        """The project's DATA_UPLOAD_MAX_NUMBER_FIELDS; None for no bound."""
+        bound: int | None = django_settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+        return bound
+
+    @property
     def secret(self) -> bytes:
         """32 bytes derived from SECRET_KEY: the key of the digests that stand for client-written values."""
         return hashlib.sha256(b"django_ratelimit_rules.counter_keys:" + django_settings.SECRET_KEY.encode()).digest()

@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.checks import TAG
 from django_ratelimit_rules.contrib.rest_framework import RuleThrottle
+from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
 
 OURS = "django_ratelimit_rules.middleware.RateLimitMiddleware"
@@ -242,6 +243,15 @@ def test_limiters_without_rules_are_named_once_the_database_may_be_asked(db, set
     ours = [name for name in found if name.startswith("checked_")]
     assert ours == ["checked_alone", "checked_by_a_decorator", "checked_by_a_throttle", "checked_in_middleware"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize(("bound", "warned"), [(1000, False), (500, True), (None, False)])
+def test_rulesets_too_long_for_djangos_bound_on_fields_are_named(db, settings, bound, warned):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = bound
+    ruleset = Ruleset.objects.create(name="checked_long")
+    rules = (RuleRow(ruleset=ruleset, name=f"r{number}", limit=1, period=60) for number in range(200))
+    RuleRow.objects.bulk_create(rules)
+    assert ("ratelimit_rules.W006" in messages(databases=["default"])) is warned
 
 
 def test_without_the_database_option_no_query_is_made(django_assert_num_queries, db, settings):

@@ -258,3 +258,18 @@ def test_in_dark_mode_our_parts_are_dark_as_well(editor):
     )
     dark, light = (sum(map(int, colours[place][4:-1].split(","))) for place in (0, 3))
     assert dark < 200 < 500 < light
+
+
+@pytest.mark.parametrize("context", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True)
+def test_axe_finds_no_serious_fault_in_an_opened_page(editor):
+    opened(editor, "first").get_by_role("button", name="When …").click()
+    for summary in row(editor, "first").locator("fieldset details > summary").all():
+        summary.click()
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    found = axe.Axe().run(editor).response["violations"]
+    grave = [
+        (fault["id"], [node["html"] for node in fault["nodes"]])
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert grave == []
