@@ -57,6 +57,12 @@ check_seconds = Histogram(
     namespace=NAMESPACE,
     buckets=BUCKETS,
 )
+shadow = Counter(
+    "django_rate_limiter_shadow_total",
+    "Comparisons with a legacy limiter: match or diverge; boundary near a clock-aligned edge of a window.",
+    ["rate_limiter", "agreement", "boundary"],
+    namespace=NAMESPACE,
+)
 
 Count = Callable[[], None]
 
@@ -151,6 +157,11 @@ def _number(count: Count) -> int:
     # The counter's own value, because collect() makes objects of all series: a hundred times the work.
     value: float = count.__self__._value.get()  # type: ignore[attr-defined]
     return int(value)
+
+
+def prefix() -> str:
+    """Return what the names of all metrics begin with, by django-prometheus's namespace."""
+    return f"{NAMESPACE}_" if NAMESPACE else ""
 
 
 def starts_afresh() -> bool:

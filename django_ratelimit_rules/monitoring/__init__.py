@@ -1,0 +1,47 @@
+"""A Grafana dashboard and Prometheus alert rules for the rulesets that exist, made of the metrics that this app counts.
+
+The names of limiters go in, JSON values come out; who writes them where is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .. import checkpoints, rulesets
+from ..engine import Action, FailureMode
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One limiter, and what there is to watch about it. Modes are left out: an operator turns them any time."""
+
+    limiter: str
+    failure_mode: FailureMode = FailureMode.OPEN
+    limits: bool = False
+    counts: bool = False
+    skips: bool = False
+
+
+def watched(names: Iterable[str] = ()) -> list[Watched]:
+    """Return these limiters, or all that have rules or are named by code, in alphabetical order.
+
+    Raises LookupError for a name that is no limiter's.
+    """
+    known = rulesets.limiters() | checkpoints.named()
+    chosen = set(names) or known
+    for name in sorted(chosen - known):
+        raise LookupError(f"There is no limiter {name!r}; there are {', '.join(sorted(known)) or 'none'}.")
+    return [_watched(name) for name in sorted(chosen)]
+
+
+def _watched(limiter: str) -> Watched:
+    ruleset = rulesets.get(limiter)
+    actions = {rule.action for rule in ruleset.rules}
+    return Watched(
+        limiter,
+        ruleset.failure_mode,
+        limits=Action.LIMIT in actions,
+        counts=bool(actions - {Action.SKIP}),
+        skips=Action.SKIP in actions,
+    )
