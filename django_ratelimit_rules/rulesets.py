@@ -30,7 +30,10 @@ from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rule
 logger = logging.getLogger(__name__)
 
 
+# Who holds _lock only moves what is in memory: a check may wait for it. A database or a file is read under _loading,
+# one reader at a time, and _lock is taken after it, never before.
 _lock = threading.RLock()
+_loading = threading.RLock()
 _code: dict[str, TierRules] = {}
 _file: dict[str, TierRules] = {}
 _file_stamp: Stamp | None = None
@@ -50,7 +53,7 @@ def get(limiter: str) -> Ruleset:
 async def aget(limiter: str) -> Ruleset:
     """As :func:`get`; the first load of a process waits in a thread, as Django's database layer wants it."""
     if _snapshot is None and limiter not in _overrides:
-        await sync_to_async(reload)()
+        await sync_to_async(_first_load)()
     return get(limiter)
 
 
@@ -129,20 +132,22 @@ def restore(limiter: str, before: Snapshot | None) -> None:
 def reload() -> bool:
     """Load all rules anew, and swap the snapshot if any differ; return whether the database answered. Never raises."""
     global _admin
-    with _lock:
+    with _loading:
         before = (_file, _admin)
         _reload_file()
         try:
-            _admin = _load_admin()
+            admin = _load_admin()
         except Exception:
             # Whatever the database raises (gone, locked, not migrated): the last good rules go on.
             if sometimes.due("rulesets.reload"):
                 logger.exception("The rules could not be loaded from the database; the last good ones stay in force")
-            worked = False
+            admin, worked = _admin, False
         else:
             worked = True
-        if _snapshot is None or _file is not before[0] or _admin is not before[1]:
-            _swap()
+        with _lock:
+            _admin = admin
+            if _snapshot is None or _file is not before[0] or _admin is not before[1]:
+                _swap()
         return worked
 
 
@@ -153,9 +158,10 @@ def file_changed() -> bool:
 
 def reload_file() -> None:
     """Read the rules file and swap the snapshot. Never raises."""
-    with _lock:
+    with _loading:
         _reload_file()
-        _swap()
+        with _lock:
+            _swap()
 
 
 def _reload_file() -> None:
@@ -173,7 +179,7 @@ def _reload_file() -> None:
 
 
 def _first_load() -> Snapshot:
-    with _lock:
+    with _loading:
         if _snapshot is None:
             reload()
         assert _snapshot is not None
@@ -243,9 +249,9 @@ def _settings_changed(*, setting: str, **_: object) -> None:
 
 
 def _fork() -> None:
-    global _lock
-    # A thread of the parent's may have held it, and that thread is not here to let go.
-    _lock = threading.RLock()
+    global _lock, _loading
+    # A thread of the parent's may have held one, and that thread is not here to let go.
+    _lock, _loading = threading.RLock(), threading.RLock()
 
 
 os.register_at_fork(after_in_child=_fork)
@@ -255,5 +261,5 @@ setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.
 def forget() -> None:
     """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
     global _snapshot, _admin, _rows, _file, _file_stamp
-    with _lock:
+    with _loading, _lock:
         _snapshot, _admin, _rows, _file, _file_stamp = None, {}, None, {}, None

@@ -1,0 +1,192 @@
+"""A database that is gone, locked or not migrated yet: rules of code go on, the last good ones stay, and those of the
+admin come in force without a restart."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+
+from django_ratelimit_rules.counters.redis import current
+from tests.servers import wait_until
+
+# Makes a database in every state that a deployment goes through.
+PREPARE = textwrap.dedent(
+    """
+    import shutil, sys
+    import django
+    django.setup()
+    from datetime import timedelta
+    from django.core.management import call_command
+    from django.db import connections
+    from django.utils import timezone
+    from django_ratelimit_rules.models import Rule, Ruleset
+
+    file, folder = sys.argv[1:]
+    for state in ("0001", "0002", None):
+        call_command("migrate", "django_ratelimit_rules", *([state] if state else []), verbosity=0)
+        connections.close_all()
+        shutil.copy(file, f"{folder}/{state or 'ready'}")
+    ruleset = Ruleset.objects.create(name="fault_closed", failure_mode="closed")
+    Rule.objects.create(ruleset=ruleset, name="of_admin", limit=10**5, period=3600)
+    connections.close_all()
+    shutil.copy(file, f"{folder}/ruled")
+    """
+)
+# A process of the site: answers one request for each line it reads.
+SERVE = textwrap.dedent(
+    """
+    import json, sys, time
+    import django
+    django.setup()
+    from django.conf import settings
+    settings.ROOT_URLCONF = "tests.faults.conftest"
+    from django.test import Client
+    from django_ratelimit_rules import Limiter, Rule
+    Limiter("fault_closed", rules=[Rule("of_code", limit=10**6, period=3600)])
+    for _ in sys.stdin:
+        started = time.monotonic()
+        answer = Client(raise_request_exception=False).get("/wsgi/closed/")
+        policy = answer.headers.get("RateLimit-Policy", "")
+        print(json.dumps([answer.status_code, policy, time.monotonic() - started]), flush=True)
+    """
+)
+
+
+class Process:
+    """A process of the site, on a database file that may not be there."""
+
+    def __init__(self, file: Path, log: Path) -> None:
+        self._log = log
+        with log.open("w") as errors:
+            self._running = subprocess.Popen(
+                [sys.executable, "-c", SERVE],
+                env=_environment(file),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def get(self) -> tuple[int, dict[str, int], float]:
+        """Make a request; return its status, the limits of the rules evaluated, and the seconds it took."""
+        self._running.stdin.write("\n")
+        self._running.stdin.flush()
+        status, policy, seconds = json.loads(self._running.stdout.readline())
+        limits = dict(re.findall(r'"(\w+)";q=(\d+)', policy))
+        return status, {name: int(limit) for name, limit in limits.items()}, seconds
+
+    def logged(self) -> str:
+        """What the process logged so far."""
+        return self._log.read_text()
+
+    def end(self) -> None:
+        """End the process."""
+        self._running.communicate(timeout=30)
+
+
+def _environment(file: Path) -> dict[str, str]:
+    return os.environ | {
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "RATELIMIT_TEST_DB": str(file),
+        "RATELIMIT_TEST_REDIS_URL": django_settings.REDIS_URL,
+    }
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory) -> Path:
+    """A folder of databases: ``0001``, ``0002`` and ``ready`` migrations, ``ruled`` with a rule in it."""
+    folder = tmp_path_factory.mktemp("states")
+    file = folder / "site.sqlite3"
+    subprocess.run([sys.executable, "-c", PREPARE, str(file), str(folder)], env=_environment(file), check=True)
+    return folder
+
+
+@pytest.fixture
+def start(tmp_path) -> Iterator:
+    """A function that starts a process of the site on a file."""
+    with contextlib.ExitStack() as stack:
+
+        def start(file: Path) -> Process:
+            process = Process(file, tmp_path / "log")
+            stack.callback(process.end)
+            return process
+
+        yield start
+
+
+def put(state: Path, file: Path) -> None:
+    """Put a database in the place of another, at once."""
+    shutil.copy(state, file.with_suffix(".new"))
+    file.with_suffix(".new").replace(file)
+
+
+CODE = {"of_code": 10**6}
+BOTH = {"of_admin": 10**5, **CODE}
+
+
+@pytest.mark.parametrize("state", ["no folder", "no file", "0001", "0002"])
+def test_a_database_that_is_not_ready_at_the_first_check_is_found_when_it_is(tmp_path, states, start, state):
+    file = tmp_path / "data" / "site.sqlite3"
+    if state != "no folder":
+        file.parent.mkdir()
+    if state.isdigit():
+        put(states / state, file)
+    process = start(file)
+    for _ in range(3):
+        assert process.get()[:2] == (200, CODE)
+    file.parent.mkdir(exist_ok=True)
+    put(states / "ruled", file)
+    wait_until(lambda: process.get()[:2] == (200, BOTH), what="the admin's rules")
+
+
+def test_a_database_that_goes_away_leaves_the_last_good_rules(tmp_path, states, start):
+    file = tmp_path / "data" / "site.sqlite3"
+    file.parent.mkdir()
+    put(states / "ruled", file)
+    process = start(file)
+    assert process.get()[:2] == (200, BOTH)
+    away = file.parent.rename(tmp_path / "away")
+    # News, after which every process wants to load.
+    current().announce()
+    wait_until(lambda: "last good ones" in process.logged(), what="the reload")
+    assert process.get()[:2] == (200, BOTH)
+    with contextlib.closing(sqlite3.connect(away / file.name)) as database, database:
+        database.execute("UPDATE django_ratelimit_rules_rule SET enabled = 0")
+    away.rename(file.parent)
+    wait_until(lambda: process.get()[:2] == (200, CODE), what="the change made meanwhile")
+
+
+def test_a_database_that_hangs_holds_up_no_request(tmp_path, states, start):
+    file = tmp_path / "site.sqlite3"
+    put(states / "ruled", file)
+    process = start(file)
+    assert process.get()[:2] == (200, BOTH)
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as database:
+        expires = (datetime.now(UTC) + timedelta(seconds=3)).replace(tzinfo=None)
+        database.execute('UPDATE django_ratelimit_rules_rule SET expires_at = ?, "limit" = 99999', [str(expires)])
+        current().announce()
+        wait_until(lambda: process.get()[1]["of_admin"] == 99_999, what="the reload")
+        # From here on whoever reads waits: SQLite for five seconds, another database perhaps for ever.
+        database.execute("BEGIN EXCLUSIVE")
+        current().announce()
+        longest = 0.0
+        limits: dict[str, int] = {}
+        while limits != CODE:
+            status, limits, seconds = process.get()
+            assert status == 200
+            longest = max(longest, seconds)
+        database.execute("ROLLBACK")
+    assert longest < 2
