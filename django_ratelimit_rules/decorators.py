@@ -15,9 +15,10 @@ from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 
 from .conf import settings
+from .exceptions import CallableFailed
 from .identifiers import http_request
 from .limiter import Limiter, results_of
-from .outcomes import Answering
+from .outcomes import ANSWERS, Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -35,8 +36,9 @@ def rate_limited(
     """Let a limiter decide about each request of a view: a function, sync or async, or by ``method_decorator`` a class.
 
     ``identifier(request, *args, **kwargs)`` returns facts that win over those of the request; ``cost`` is a number or a
-    function of the same arguments; with an async view both may be async. ``methods`` are those that are checked, all by
-    default; GET includes HEAD. Raises TypeError on a class, and at the first call when put straight on a method.
+    function of the same arguments; with an async view both may be async. Where one raises, the failure mode answers,
+    unless Django makes an answer of it, as of Http404. ``methods`` are those that are checked, all by default; GET
+    includes HEAD. Raises TypeError on a class, and at the first call when put straight on a method.
     """
     checkpoint = Checkpoint(limiter if isinstance(limiter, Limiter) else Limiter(limiter), identifier, cost, methods)
 
@@ -93,6 +95,15 @@ class Checkpoint:
         cost = self.cost(request, *args, **kwargs) if callable(self.cost) else self.cost
         return {"identifier": facts, "cost": cost, "kwargs": kwargs}
 
+    def failure(self, error: Exception) -> CallableFailed:
+        """Return what to fail with when the question could not be computed. Raises the error itself where it is an
+        answer: an identifier may look up what the view is about, and find that there is none."""
+        if isinstance(error, ANSWERS):
+            raise error
+        failure = CallableFailed.because(f"the identifier or cost of {self}", error)
+        failure.__cause__ = error
+        return failure
+
 
 def _synchronous(checkpoint: Checkpoint, view: Callable[..., Any]) -> Callable[..., Any]:
     def limited(request: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -100,7 +111,12 @@ def _synchronous(checkpoint: Checkpoint, view: Callable[..., Any]) -> Callable[.
         if not checkpoint.applies(http):
             return view(request, *args, **kwargs)
         with Answering(http) as answering:
-            result = checkpoint.limiter.check_request(http, **checkpoint.question(request, args, kwargs))
+            try:
+                question = checkpoint.question(request, args, kwargs)
+            except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
+                result = checkpoint.limiter.fail_request(http, checkpoint.failure(error))
+            else:
+                result = checkpoint.limiter.check_request(http, **question)
             response = blocked_response(http, result) if result.blocked else view(request, *args, **kwargs)
             add_headers(http, response)
             answering.response = response
@@ -115,11 +131,15 @@ def _asynchronous(checkpoint: Checkpoint, view: Callable[..., Any]) -> Callable[
         if not checkpoint.applies(http):
             return await view(request, *args, **kwargs)
         async with Answering(http) as answering:
-            question = checkpoint.question(request, args, kwargs)
-            for name in ("identifier", "cost"):
-                if isinstance(question[name], Awaitable):
-                    question[name] = await question[name]
-            result = await checkpoint.limiter.acheck_request(http, **question)
+            try:
+                question = checkpoint.question(request, args, kwargs)
+                for name in ("identifier", "cost"):
+                    if isinstance(question[name], Awaitable):
+                        question[name] = await question[name]
+            except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
+                result = await checkpoint.limiter.afail_request(http, checkpoint.failure(error))
+            else:
+                result = await checkpoint.limiter.acheck_request(http, **question)
             response = await ablocked_response(http, result) if result.blocked else await view(request, *args, **kwargs)
             add_headers(http, response)
             answering.response = response

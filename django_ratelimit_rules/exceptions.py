@@ -51,4 +51,13 @@ class CountersUnavailable(RateLimitRulesError):
 
 class CallableFailed(RateLimitRulesError):
     """Say that a project's callable failed: a limit or period that raised or returned what a static value could not be,
-    or a property provider that raised."""
+    a property provider that raised or whose value has no text, a decorator's ``identifier`` or ``cost`` that raised."""
+
+    @classmethod
+    def because(cls, what: str, error: Exception) -> CallableFailed:
+        """Return the failure of ``what``, for an error that may not even be able to say what it is."""
+        try:
+            reason = repr(error)
+        except Exception:  # noqa: BLE001 -- whatever a project's exception does when it is spelled
+            reason = type(error).__name__
+        return cls(f"{what} could not be computed: {reason}")

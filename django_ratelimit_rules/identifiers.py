@@ -100,7 +100,7 @@ class RequestIdentifier:
     def text(self, name: str) -> str | None:
         """Return the canonical text of a property, None when it is missing.
 
-        Raises CallableFailed when the project's provider raised; TypeError when it returned a container.
+        Raises CallableFailed when the project's provider raised, or returned what has no text: a container, say.
         """
         if name in self._texts:
             return self._texts[name]
@@ -137,19 +137,18 @@ class RequestIdentifier:
         if name in self._failures:
             raise self._failures[name]
         try:
-            value = self._value(name)
+            return canonical(self._value(name), name)
         except SynchronousOnlyOperation:
             if self._loading and name in _OF_USER:
                 raise _NotLoaded(name) from None
-            value = _without_awaiting(name)
+            return _without_awaiting(name)
         except _NotLoaded:
             raise
         except Exception as error:
             raise self._failed(name, error) from error
-        return canonical(value, name)
 
     def _failed(self, name: str, error: Exception) -> CallableFailed:
-        self._failures[name] = CallableFailed(f"property {name!r} could not be computed: {error!r}")
+        self._failures[name] = CallableFailed.because(f"property {name!r}", error)
         return self._failures[name]
 
     def _value(self, name: str) -> object:

@@ -257,6 +257,20 @@ class Limiter:
             results[self.name] = await self._acheck(value_of, _cost(cost), given, request=built)
         return results[self.name]
 
+    def fail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
+        """Answer a request by the failure mode, because what to ask about it could not be computed."""
+        return results_of(request).setdefault(self.name, self._fail(self._ruleset(), error))
+
+    async def afail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
+        """As :meth:`fail_request`, on the running event loop."""
+        return results_of(request).setdefault(self.name, self._fail(await self._aruleset(), error))
+
+    def _fail(self, ruleset: Ruleset, error: CallableFailed) -> Result:
+        if ruleset.mode is Mode.OFF:
+            return Result(self.name, mode=Mode.OFF)
+        result = self._failed(ruleset, error, None, 1, Verb.CHECK)
+        return self._announce(ruleset, None, result, 1, 0.0, Verb.CHECK)
+
     def _ruleset(self) -> Ruleset:
         if not settings.ENABLED:
             return _off(self.name)

@@ -31,6 +31,7 @@ _STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((PermissionDenied,), 403),
     ((BadRequest, MultiPartParserError, SuspiciousOperation), 400),
 )
+ANSWERS = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
 
 Settlement = tuple[Limiter, Result, dict[str, object]]
 

@@ -454,9 +454,9 @@ def test_provider_that_raises_is_a_failed_callable_and_is_not_asked_again():
     assert calls == [1]
 
 
-def test_provider_that_returns_a_container_is_a_mistake_in_code():
+def test_provider_that_returns_a_container_is_a_failed_callable():
     property_provider("teams")(lambda request: [1, 2])
-    with pytest.raises(TypeError, match="'teams'"):
+    with pytest.raises(CallableFailed, match="'teams' is a list"):
         text("teams", rf.get("/"))
 
 

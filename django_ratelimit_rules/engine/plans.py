@@ -235,11 +235,11 @@ def _limit(function: Callable[[object], Any], rule: Rule, context: object) -> in
     try:
         return check_limit(function(context))
     except Exception as error:
-        raise CallableFailed(f"the limit of rule {rule.name!r} could not be computed: {error!r}") from error
+        raise CallableFailed.because(f"the limit of rule {rule.name!r}", error) from error
 
 
 def _period(function: Callable[[object], Any], rule: Rule, context: object) -> int:
     try:
         return parse_duration(function(context))
     except Exception as error:
-        raise CallableFailed(f"the period of rule {rule.name!r} could not be computed: {error!r}") from error
+        raise CallableFailed.because(f"the period of rule {rule.name!r}", error) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -138,6 +137,3 @@ def use(settings):
 
     return use
 
-
-def spent(since: float) -> float:
-    return time.monotonic() - since

@@ -1,7 +1,7 @@
 """Redis servers and a TCP proxy made to be broken: what a test does to them, they do to whoever is connected.
 
-A :class:`Server` may be killed, frozen and started again on its port, without its data; a :class:`Proxy` passes bytes on
-until it is told to be late, silent or rude. Both end with the block they are used in.
+A :class:`Server` may be killed, frozen and started again on its port, without its data; a :class:`Proxy` passes bytes
+on until it is told to be late, silent or rude. Both end with the block they are used in.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Server:
 
 class Proxy:
     """A TCP proxy in threads. ``replies`` says what becomes of the server's bytes: ``"pass"``, ``"late"``, ``"never"``
-    or ``"cut"``, which resets the connection in the middle of a reply; ``requests`` may be ``"pass"`` or ``"never"``."""
+    or ``"cut"``, which resets the connection in the middle of a reply; ``requests`` may be ``"pass"`` or ``"never"``.
+    """
 
     DELAY = 0.6
 

@@ -1,0 +1,174 @@
+"""What a project's own code gets wrong while it is asked: the failure mode answers, never an error of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse
+from django.test import AsyncClient, Client
+from django.urls import path
+
+from django_ratelimit_rules import Limiter, Rule, rate_limited, registry
+from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.testing import override_ruleset
+
+
+class Unspeakable:
+    """A value that has no text."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+    __repr__ = __str__
+
+
+class Mute(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+    __repr__ = __str__
+
+
+def returning(value):
+    return lambda: value
+
+
+def raising(error):
+    def function(*_, **__):
+        raise error
+
+    return function
+
+
+def araising(error):
+    async def function(*_, **__):
+        raise error
+
+    return function
+
+
+RAISED = [RuntimeError("line one\nERROR forged line"), Mute(), RecursionError(), MemoryError(), AssertionError()]
+LIMITS = [
+    *map(raising, RAISED),
+    *map(returning, [None, -1, True, "5", 5.0, float("nan"), 10**13, [], Unspeakable(), 1j]),
+    lambda context: context.user.profile.limit,
+    lambda one, two: 5,
+]
+PERIODS = [*map(raising, RAISED[:2]), *map(returning, [0, -1, None, "never", 10**9, 1.5, Unspeakable()])]
+STATUSES = {"open": 200, "closed": 503, "local": 200}
+modes = pytest.mark.parametrize("mode", STATUSES)
+
+
+def plain(request):
+    return HttpResponse("fine")
+
+
+async def asynchronous(request):
+    return HttpResponse("fine")
+
+
+limited = rate_limited("asked")
+urlpatterns = [path("wsgi/", limited(plain)), path("asgi/", limited(asynchronous))]
+said: dict[str, Exception] = {}
+
+
+def failing(request, **kwargs):
+    raise said["error"]
+
+
+async def afailing(request, **kwargs):
+    raise said["error"]
+
+
+urlpatterns += [
+    path("facts/wsgi/", rate_limited("asked", identifier=failing)(plain)),
+    path("facts/asgi/", rate_limited("asked", identifier=afailing)(asynchronous)),
+    path("cost/wsgi/", rate_limited("asked", cost=failing)(plain)),
+    path("cost/asgi/", rate_limited("asked", cost=afailing)(asynchronous)),
+]
+pytestmark = pytest.mark.urls(__name__)
+
+
+def both(mode: str, *rules: Rule, at: str = "") -> list:
+    """Ask once in each colour; return the answers."""
+
+    async def ask():
+        return await AsyncClient(raise_request_exception=False).get(f"/{at}asgi/")
+
+    with override_ruleset("asked", rules, failure_mode=mode):
+        return [Client(raise_request_exception=False).get(f"/{at}wsgi/"), asyncio.run(ask())]
+
+
+def assert_answered(caplog, mode: str, *rules: Rule, at: str = "") -> None:
+    found = both(mode, *rules, at=at)
+    assert [answer.status_code for answer in found] == [STATUSES[mode]] * 2
+    assert not any("ratelimit" in name.lower() for answer in found for name in answer.headers)
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    ours = [line for line in lines if "Service Unavailable" not in line]
+    assert len(ours) == 1
+    assert ours[0].startswith("Limiter asked cannot decide")
+    assert ours[0].isprintable()
+
+
+@modes
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_that_cannot_be_computed_is_answered_by_the_failure_mode(caplog, mode, limit):
+    assert_answered(caplog, mode, Rule("computed", limit=limit, period=60))
+
+
+@modes
+@pytest.mark.parametrize("period", PERIODS)
+def test_a_period_that_cannot_be_computed_is_answered_by_the_failure_mode(caplog, mode, period):
+    assert_answered(caplog, mode, Rule("computed", limit=5, period=period))
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    return property_provider("odd")
+
+
+@modes
+@pytest.mark.parametrize("colour", [raising, araising])
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_a_provider_that_raises_is_answered_by_the_failure_mode(caplog, provider, mode, colour, error):
+    provider(colour(error))
+    assert_answered(caplog, mode, Rule("by_odd", characteristics=["odd"], limit=5, period=60))
+
+
+@modes
+@pytest.mark.parametrize(
+    "value", [["a"], {"a": 1}, {1}, Unspeakable(), 10**5000], ids=lambda value: type(value).__name__
+)
+@pytest.mark.parametrize("use", ["characteristics", "match", "count_distinct"])
+def test_a_provider_whose_value_has_no_text_is_answered_by_the_failure_mode(caplog, provider, mode, value, use):
+    provider(lambda request: value)
+    how = {"characteristics": ["odd"], "match": {"odd|lower": "x"}, "count_distinct": "odd"}[use]
+    assert_answered(caplog, mode, Rule("by_odd", **{use: how}, limit=5, period=60))
+
+
+def test_a_provider_that_fails_for_one_limiter_lets_the_others_count(provider):
+    provider(raising(RuntimeError()))
+    with override_ruleset("other", [Rule("r", limit=1, period=60)]):
+        both("open", Rule("by_odd", characteristics=["odd"], limit=5, period=60))
+        assert [Limiter("other").check({}).blocked for _ in range(2)] == [False, True]
+
+
+@modes
+@pytest.mark.parametrize("asked", ["facts/", "cost/"])
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_a_decorators_identifier_or_cost_that_raises_is_answered_by_the_failure_mode(caplog, mode, asked, error):
+    said["error"] = error
+    assert_answered(caplog, mode, Rule("all", limit=5, period=60), at=asked)
+
+
+@pytest.mark.parametrize(("error", "status"), [(Http404(), 404), (PermissionDenied(), 403)])
+def test_an_identifier_may_find_that_there_is_nothing_to_view(error, status):
+    said["error"] = error
+    found = both("closed", Rule("all", limit=5, period=60), at="facts/")
+    assert [answer.status_code for answer in found] == [status] * 2
