@@ -136,4 +136,3 @@ def use(settings):
         settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": location, "OPTIONS": stated}}
 
     return use
-
