@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.admin.charts import Mark, chart
+from django_ratelimit_rules.admin.charts import Charts, Mark
 from django_ratelimit_rules.live import Series
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset, RulesetVersion
@@ -32,7 +32,7 @@ def url() -> str:
 
 
 def test_a_chart_stacks_what_passed_what_exceeded_and_what_was_blocked():
-    drawn = ElementTree.fromstring(f"<div>{chart('per_ip', series(10, 6, 2), FIRST)}</div>")
+    drawn = ElementTree.fromstring(f"<div>{Charts(FIRST).of('per_ip', series(10, 6, 2))}</div>")
     paths = {path.get("class"): path.get("d") for path in drawn.iter("path")}
     assert paths == {
         "ratelimit-bar-passed": "M120 36.0v-14.4h3v14.4z",
@@ -46,13 +46,12 @@ def test_a_single_call_in_a_busy_hour_is_still_seen():
     both = Series(*(tuple(map(sum, zip(a, b, strict=True))) for a, b in
                     zip((one.calls, one.exceeded, one.blocked), (many.calls, many.exceeded, many.blocked),
                         strict=True)))  # fmt: skip
-    assert "M12 36.0v-1.0h3" in chart("per_ip", both, FIRST)
+    assert "M12 36.0v-1.0h3" in Charts(FIRST).of("per_ip", both)
 
 
 def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_it():
-    drawn = ElementTree.fromstring(
-        f"<div>{chart('per_ip', series(1200, 6, 2), FIRST, [Mark(FIRST + 90, 'version 3')])}</div>"
-    )
+    marked = Charts(FIRST, [Mark(FIRST + 90, "version 3")])
+    drawn = ElementTree.fromstring(f"<div>{marked.of('per_ip', series(1200, 6, 2))}</div>")
     svg = next(drawn.iter("svg"))
     ids = svg.get("aria-labelledby").split()
     said = {element.get("id"): element.text for element in svg.iter() if element.get("id")}
@@ -61,13 +60,13 @@ def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_i
     rows = [[cell.text for cell in row] for row in drawn.iter("tr")]
     assert rows[0] == ["From", "Calls", "Over the limit", "Blocked"]
     assert [row[1:] for row in rows[1:]] == [["0", "0", "0"]] * 3 + [["1200", "6", "2"]] + [["0", "0", "0"]] * 2
-    assert 'class="ratelimit-mark" d="M6.0 0v36"' in chart("per_ip", series(1), FIRST, [Mark(FIRST + 90, "version 3")])
+    assert 'class="ratelimit-mark" d="M6.0 0v36"' in marked.of("per_ip", series(1))
 
 
 def test_a_quiet_rule_has_words_instead_of_a_chart_and_a_change_before_the_hour_no_mark():
-    assert "No calls" in chart("per_ip", series(), FIRST)
-    assert "svg" not in chart("per_ip", series(), FIRST)
-    assert "ratelimit-mark" not in chart("per_ip", series(1), FIRST, [Mark(FIRST - 1, "version 1")])
+    assert "No calls" in Charts(FIRST).of("per_ip", series())
+    assert "svg" not in Charts(FIRST).of("per_ip", series())
+    assert "ratelimit-mark" not in Charts(FIRST, [Mark(FIRST - 1, "version 1")]).of("per_ip", series(1))
 
 
 @pytest.mark.django_db

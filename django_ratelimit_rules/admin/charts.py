@@ -6,19 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
-from ..live import Series
+from ..live import MINUTES, Series
 
 HEIGHT, STEP, GAP = 36, 4, 1
+WIDTH = STEP * MINUTES
 # Rows of the table stand for some minutes together, or 200 rules would be 12,000 rows.
 TOGETHER = 10
 QUIET = SafeString('<span class="ratelimit-quiet">No calls in the last hour.</span>')
-HEADS = ("From", "Calls", "Over the limit", "Blocked")
+HEADS = '<tr><th scope="col">From</th><th scope="col">Calls</th><th scope="col">Over the limit</th>'
+HEADS += '<th scope="col">Blocked</th></tr>'
 
 
 class Mark(NamedTuple):
@@ -28,98 +31,96 @@ class Mark(NamedTuple):
     label: str
 
 
-def chart(name: str, series: Series, first: int, marks: Iterable[Mark] = ()) -> SafeString:
-    """Return the chart of a rule's hour that began at ``first``, with its totals; a few words when nothing happened."""
-    calls, exceeded, blocked = series.totals
-    if not calls:
-        return QUIET
-    shown = [mark for mark in marks if 0 <= mark.at - first < 60 * len(series.calls)]
-    changes = "".join(f" {mark.label} at {_clock(mark.at)}." for mark in shown)
-    numbers = (
-        f"{calls:,} calls, {exceeded:,} over the limit, {blocked:,} blocked, {max(series.calls):,} a minute at most."
-    )
-    width, key = STEP * len(series.calls), f"ratelimit-chart-{name.replace(' ', '-')}"
-    picture = format_html(
-        '<svg viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-labelledby="{}-title {}-desc">'
-        '<title id="{}-title">{}: the last hour</title><desc id="{}-desc">{}{}</desc>{}{}</svg>',
-        *(
-            width,
-            HEIGHT,
-            width,
-            HEIGHT,
-            key,
-            key,
-            key,
-            name,
-            key,
-            numbers,
-            changes,
-            _stacks(series),
-            _lines(shown, first),
-        ),
-    )
-    table = _table(name, series, first)
-    return format_html(
-        '<div class="ratelimit-chart">{}<span>{}{}</span>{}</div>', picture, _totals(series), _said(shown), table
-    )
+class Charts:
+    """The charts of rules in the hour that began at ``first``, a POSIX time.
+
+    What they have in common is written once, and numbers need no escaping: a page may hold hundreds of them.
+    """
+
+    def __init__(self, first: int, marks: Iterable[Mark] = ()) -> None:
+        self.first = first
+        self.marks = [mark for mark in marks if 0 <= mark.at - first < 60 * MINUTES]
+
+    def of(self, name: str, series: Series) -> SafeString:
+        """Return the chart of a rule's hour, with its totals; a few words when nothing happened."""
+        if not series.totals.calls:
+            return QUIET
+        shown = escape(name)
+        picture, table = self._picture(shown, series), self._table(shown, series)
+        return mark_safe(f'<div class="ratelimit-chart">{picture}{self._totals(series)}{table}</div>')
+
+    def _picture(self, name: str, series: Series) -> str:
+        calls, exceeded, blocked = series.totals
+        key, most = f"ratelimit-chart-{name.replace(' ', '-')}", max(series.calls)
+        numbers = f"{calls:,} calls, {exceeded:,} over the limit, {blocked:,} blocked, {most:,} a minute at most."
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img"'
+            f' aria-labelledby="{key}-title {key}-desc"><title id="{key}-title">{name}: the last hour</title>'
+            f'<desc id="{key}-desc">{numbers}{self._told}</desc>{_stacks(series, most)}{self._lines}</svg>'
+        )
+
+    def _totals(self, series: Series) -> str:
+        calls, exceeded, blocked = (f"<strong>{number:,}</strong>" for number in series.totals)
+        return (
+            f'<span>{calls} calls, <span class="ratelimit-word-exceeded">{exceeded} over the limit</span>,'
+            f' <span class="ratelimit-word-blocked">{blocked} blocked</span> in the last hour{self._said}</span>'
+        )
+
+    def _table(self, name: str, series: Series) -> str:
+        return (
+            f'<table class="visually-hidden"><caption>{name}: the last hour, by {TOGETHER} minutes</caption>'
+            f"<thead>{HEADS}</thead><tbody>{self._rows(series)}</tbody></table>"
+        )
+
+    def _rows(self, series: Series) -> str:
+        rows = []
+        for number, clock in enumerate(self._clocks):
+            part = slice(number * TOGETHER, (number + 1) * TOGETHER)
+            calls, exceeded, blocked = sum(series.calls[part]), sum(series.exceeded[part]), sum(series.blocked[part])
+            rows.append(f'<tr><th scope="row">{clock}</th><td>{calls}</td><td>{exceeded}</td><td>{blocked}</td></tr>')
+        return "".join(rows)
+
+    @cached_property
+    def _clocks(self) -> list[str]:
+        return [_clock(self.first + 60 * minute) for minute in range(0, MINUTES, TOGETHER)]
+
+    @cached_property
+    def _lines(self) -> SafeString:
+        lines = ((f"{(mark.at - self.first) / 60 * STEP:.1f}", HEIGHT) for mark in self.marks)
+        return format_html_join("", '<path class="ratelimit-mark" d="M{} 0v{}"/>', lines)
+
+    @cached_property
+    def _said(self) -> SafeString:
+        words = ((mark.label, _clock(mark.at)) for mark in self.marks)
+        return format_html_join("", '<span class="ratelimit-mark-said"> · {} at {}</span>', words)
+
+    @cached_property
+    def _told(self) -> SafeString:
+        return format_html_join("", " {} at {}.", ((mark.label, _clock(mark.at)) for mark in self.marks))
 
 
-def _stacks(series: Series) -> SafeString:
+def _stacks(series: Series, most: int) -> str:
     """Return what passed, what was over the limit but not blocked, and what was blocked, on top of each other."""
     passed = [calls - over for calls, over in zip(series.calls, series.exceeded, strict=True)]
     over = [exceeded - blocked for exceeded, blocked in zip(series.exceeded, series.blocked, strict=True)]
-    most = max(series.calls)
-    stacks = (
-        ("passed", _bars(passed, [0] * len(passed), most)),
-        ("exceeded", _bars(over, passed, most)),
-        ("blocked", _bars(series.blocked, [sum(both) for both in zip(passed, over, strict=True)], most)),
-    )
-    return format_html_join("", '<path class="ratelimit-bar-{}" d="{}"/>', stacks)
-
-
-def _totals(series: Series) -> SafeString:
-    return format_html(
-        '<strong>{}</strong> calls, <span class="ratelimit-word-exceeded"><strong>{}</strong> over the limit</span>, '
-        '<span class="ratelimit-word-blocked"><strong>{}</strong> blocked</span> in the last hour',
-        *(f"{number:,}" for number in series.totals),
+    below = [sum(both) for both in zip(passed, over, strict=True)]
+    return (
+        f'<path class="ratelimit-bar-passed" d="{_bars(passed, [0] * MINUTES, most)}"/>'
+        f'<path class="ratelimit-bar-exceeded" d="{_bars(over, passed, most)}"/>'
+        f'<path class="ratelimit-bar-blocked" d="{_bars(series.blocked, below, most)}"/>'
     )
 
 
 def _bars(numbers: Sequence[int], below: Sequence[int], most: int) -> str:
     """Return the bars as one path, each on top of what stands below it."""
     path = []
-    for index, (number, under) in enumerate(zip(numbers, below, strict=True)):
+    for index, number in enumerate(numbers):
         if number > 0:
             # A single call in a busy hour must still be seen.
             height = max(number * HEIGHT / most, 1)
-            bottom = HEIGHT - under * HEIGHT / most
+            bottom = HEIGHT - below[index] * HEIGHT / most
             path.append(f"M{index * STEP} {bottom:.1f}v-{height:.1f}h{STEP - GAP}v{height:.1f}z")
     return "".join(path)
-
-
-def _lines(marks: Iterable[Mark], first: int) -> SafeString:
-    lines = ((f"{(mark.at - first) / 60 * STEP:.1f}", HEIGHT) for mark in marks)
-    return format_html_join("", '<path class="ratelimit-mark" d="M{} 0v{}"/>', lines)
-
-
-def _said(marks: Iterable[Mark]) -> SafeString:
-    words = ((mark.label, _clock(mark.at)) for mark in marks)
-    return format_html_join("", '<span class="ratelimit-mark-said"> · {} at {}</span>', words)
-
-
-def _table(name: str, series: Series, first: int) -> SafeString:
-    rows = []
-    for start in range(0, len(series.calls), TOGETHER):
-        part = slice(start, start + TOGETHER)
-        sums = [sum(numbers[part]) for numbers in (series.calls, series.exceeded, series.blocked)]
-        rows.append((_clock(first + 60 * start), *sums))
-    heads = format_html_join("", '<th scope="col">{}</th>', ((head,) for head in HEADS))
-    lines = format_html_join("", '<tr><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>', rows)
-    return format_html(
-        '<table class="visually-hidden"><caption>{}: the last hour, by {} minutes</caption>'
-        "<thead><tr>{}</tr></thead><tbody>{}</tbody></table>",
-        *(name, TOGETHER, heads, lines),
-    )
 
 
 def _clock(at: float) -> str:

@@ -16,7 +16,7 @@ from ..engine import sentence
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion
-from .charts import Mark, chart
+from .charts import Charts, Mark
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -64,32 +64,28 @@ def charts(limiter: str) -> dict[str, SafeString]:
         return {}
     if hour is None:
         return {}
-    marks = _marks(limiter, hour)
-    found = {name: chart(name, series, hour.first, marks) for name, series in hour.rules.items()}
-    return {**found, "": chart("", hour.of(""), hour.first)}
+    drawn = Charts(hour.first, _marks(limiter, hour))
+    found = {name: drawn.of(name, series) for name, series in hour.rules.items()}
+    return {**found, "": drawn.of("", hour.of(""))}
 
 
 def _panel(limiter: str) -> dict[str, Any]:
     hour = live.last_hour(limiter)
     if hour is None:
         return {"problem": OFF}
-    marks = _marks(limiter, hour)
     effective = rulesets.effective(limiter)
-
-    def drawn(name: str) -> SafeString:
-        return chart(name, hour.of(name), hour.first, marks)
-
+    drawn = Charts(hour.first, _marks(limiter, hour))
     lines = [
-        {"rule": rule, "tier": tier, "sentence": sentence(rule), "chart": drawn(rule.name)}
+        {"rule": rule, "tier": tier, "sentence": sentence(rule), "chart": drawn.of(rule.name, hour.of(rule.name))}
         for rule, tier in effective.rules
     ]
     known = {rule.name for rule in effective.ruleset.rules}
-    gone = [{"name": name, "chart": drawn(name)} for name in hour.rules if name not in known]
+    gone = [{"name": name, "chart": drawn.of(name, hour.of(name))} for name in hour.rules if name not in known]
     heaviest = live.heaviest(limiter)
     return {
         "mode": effective.ruleset.mode,
         "version": effective.ruleset.version,
-        "all": chart("all calls", hour.all, hour.first, marks),
+        "all": drawn.of("all calls", hour.all),
         "lines": lines,
         "gone": gone,
         "heaviest": heaviest,

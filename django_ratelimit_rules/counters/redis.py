@@ -148,7 +148,7 @@ class RedisCounters:
             commands.append(("EXPIRE", key, seconds))
         self._aside_all(commands)
 
-    def added(self, names: Sequence[str]) -> list[dict[str, str]]:
+    def added(self, names: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Return the hashes that :meth:`add` made, as they stand there. Raises CountersUnavailable."""
         replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
         return [_pairs(reply) for reply in replies]
@@ -336,11 +336,9 @@ def _tallies(reply: list[Any]) -> list[Tally]:
     ]
 
 
-def _pairs(reply: Any) -> dict[str, str]:
+def _pairs(reply: Any) -> dict[bytes, bytes]:
     # A dictionary in RESP3, a flat list before.
-    flat = [part for pair in reply.items() for part in pair] if isinstance(reply, dict) else reply
-    texts = [bytes(part).decode(errors="replace") for part in flat]
-    return dict(zip(texts[::2], texts[1::2], strict=True))
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def _number(text: bytes) -> Number:
