@@ -1,7 +1,7 @@
 """System checks: what ``manage.py check`` has to say about the use of this app.
 
-The project's settings go in, and with ``--database`` its rules and what Redis says of itself; messages come out, each
-with an id, what was found, and how to put it right. Nothing here runs on a request.
+The project's settings go in, what Redis says of itself, and with ``--database`` the project's rules; messages come out,
+each with an id, what was found, and how to put it right. Nothing here runs on a request.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from django.utils.module_loading import import_string
 
 from . import checkpoints, rulesets
 from .conf import DEFAULTS, PREFIX, settings
+from .counters.connections import TIMEOUT
+from .counters.redis import current
+from .engine.properties import base_of
+from .exceptions import CountersUnavailable
 from .setting_faults import FAULTS
 
 TAG = "ratelimit_rules"
 DJANGO_REDIS = "django_redis.cache.RedisCache"
 OUR_MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"
 AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
+# Properties that AuthenticationMiddleware tells.
+OF_USER = frozenset(("user", "is_authenticated", "is_staff"))
 TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
 
 # What the page of a ruleset sends for each rule that is not opened (its key, place and switch), and besides: the
@@ -44,9 +50,10 @@ def connect() -> None:
         check_cache_alias,
         check_time_outs,
         check_middleware_order,
+        check_eviction_policy,
     ):
         register(check, TAG)
-    for asking in (check_limiters_have_rules, check_eviction_policy, check_page_can_be_sent):
+    for asking in (check_limiters_have_rules, check_page_can_be_sent):
         register(asking, TAG, Tags.database)
 
 
@@ -89,7 +96,7 @@ def check_cache_alias(**_: object) -> Messages:
 
 
 def check_time_outs(**_: object) -> Messages:
-    """Name time-outs that the counters' connections lack: a Redis that hangs would hang every request."""
+    """Name time-outs that the alias lacks: the counters then have one of this app's own, which is a long one."""
     configured = _cache_settings()
     if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
         return []
@@ -110,22 +117,35 @@ def check_time_outs(**_: object) -> Messages:
         return []
     return [
         CheckWarning(
-            f"The cache alias {settings.CACHE_ALIAS!r} has no {' and no '.join(missing)}: a request may wait for a"
-            " hanging Redis for seconds, or for ever.",
+            f"The cache alias {settings.CACHE_ALIAS!r} has no {' and no '.join(missing)}: when Redis hangs, a check"
+            f" waits {TIMEOUT:g} s for it, and the site's own use of this cache as long as redis-py has it.",
             hint=f"Set them in its OPTIONS, such as {{{', '.join(f'{option!r}: 0.2' for option in missing)}}}.",
             id="ratelimit_rules.W002",
         )
     ]
 
 
-def check_middleware_order(**_: object) -> Messages:
-    """Say that the middleware stands outside of the one that tells who is asking."""
+def check_middleware_order(databases: Sequence[str] | None = None, **_: object) -> Messages:
+    """Say that the middleware stands outside of the one that tells who is asking; with the database asked, only when
+    rules want to know that."""
     order = list(settings.project_middleware)
     if OUR_MIDDLEWARE not in order or AUTHENTICATION not in order[order.index(OUR_MIDDLEWARE) :]:
         return []
+    subject = "rules by user take"
+    if _rules_are_in(databases or ()):
+        wanting = [
+            f"{rule.name!r} of limiter {limiter!r}"
+            for limiter in settings.MIDDLEWARE_LIMITERS
+            for rule in rulesets.get(limiter).rules
+            if not OF_USER.isdisjoint(map(base_of, rule.properties))
+        ]
+        if not wanting:
+            return []
+        more = f" and {len(wanting) - 3} more" if len(wanting) > 3 else ""
+        subject = f"the rule {wanting[0]} takes" if len(wanting) == 1 else f"{', '.join(wanting[:3])}{more} take"
     return [
         CheckWarning(
-            "RateLimitMiddleware is listed before AuthenticationMiddleware.",
+            f"RateLimitMiddleware is listed before AuthenticationMiddleware: {subject} everybody for a stranger.",
             hint="List it after AuthenticationMiddleware, which tells rules by user who is asking.",
             id="ratelimit_rules.W003",
         )
@@ -149,22 +169,24 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
     ]
 
 
-def check_eviction_policy(databases: Sequence[str] | None = None, **_: object) -> Messages:
-    """Say that Redis may drop counters when its memory is full. Asks Redis."""
+def check_eviction_policy(**_: object) -> Messages:
+    """Say that Redis may drop counters when its memory is full. Asks Redis, for a second at most."""
     configured = _cache_settings()
-    if not databases or configured is None or not _is_django_redis(configured.get("BACKEND", "")):
+    if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
         return []
     try:
-        cache: Any = caches[settings.CACHE_ALIAS]
-        memory = cache.client.get_client(write=True).info("memory")
-    except Exception:  # noqa: BLE001 -- a Redis that is away, or forbids the question, is not what is checked here
+        memory = current().memory()
+    except CountersUnavailable:
+        # A Redis that is away, or forbids the question, is not what is checked here.
         return []
     policy = memory.get("maxmemory_policy", "noeviction")
-    if policy == "noeviction" or not memory.get("maxmemory"):
+    if policy == "noeviction":
         return []
+    bounded = memory.get("maxmemory", "0") != "0"
+    when = "when its memory is full" if bounded else "once its memory is bounded (maxmemory) and full"
     return [
         CheckWarning(
-            f"Redis drops keys by {policy} when its memory is full; a counter that is dropped starts again at 0.",
+            f"Redis drops keys by {policy} {when}; a counter that is dropped starts again at 0.",
             hint="Keep the counters in a Redis of their own with maxmemory-policy noeviction.",
             id="ratelimit_rules.W005",
         )

@@ -153,6 +153,11 @@ class RedisCounters:
         replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
         return [_pairs(reply) for reply in replies]
 
+    def memory(self) -> dict[str, str]:
+        """Return what this Redis says of its memory. Raises CountersUnavailable."""
+        lines = bytes(self._aside("INFO", "memory")).decode(errors="replace").splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
     def keys(self, limiter: str, most: int, rounds: int = 100) -> tuple[list[str], bool]:
         """Return the keys of some counters of a limiter, and whether they are all. Raises CountersUnavailable.
 
