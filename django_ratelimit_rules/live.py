@@ -132,13 +132,17 @@ def write() -> None:
         with _lock:
             counts, _counts = _counts, {}
             _written = time.monotonic()
-        sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
-        if not sums:
-            return
         try:
-            current().add(sums, KEPT_SECONDS)
+            add(counts)
         except CountersUnavailable:
             _put_back(counts)
+
+
+def add(counts: Mapping[tuple[str, int], Rows]) -> None:
+    """Add numbers to minutes of limiters: of each rule, and ALL, one for each of FIELDS. Raises CountersUnavailable."""
+    sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
+    if sums:
+        current().add(sums, KEPT_SECONDS)
 
 
 def _fields(rows: Rows) -> dict[str, int]:

@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Count, Prefetch, QuerySet
 from django.forms import Textarea
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -29,7 +30,7 @@ else:
     BaseInline, BaseAdmin = admin.StackedInline, admin.ModelAdmin
 
 SUMMARY_RULES = 3
-SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "unused")
+SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "unused", "unsaved")
 
 
 class RuleInline(GuardedInline, BaseInline):
@@ -64,13 +65,13 @@ class RulesetAdmin(Operations, BaseAdmin):
     """One page per limiter."""
 
     inlines = (RuleInline,)
-    list_display = ("name", "mode_in_short", "number_of_rules", "summary", "updated_at")
+    list_display = ("name", "look", "mode_in_short", "number_of_rules", "summary", "updated_at")
     list_filter = ("mode", "failure_mode", "rules__action", "updated_at")
     search_fields = ("name", "description", "rules__name")
     readonly_fields = ("version_in_force", "properties")
     formfield_overrides = {models.TextField: {"widget": Textarea(attrs={"cols": 80, "rows": 2})}}
     fieldsets = (
-        (None, {"fields": (("name", "mode"), "description", ("change_reason", "version_in_force"))}),
+        (None, {"fields": (("name", "mode"), "description", "version_in_force")}),
         ("When Redis fails", {"classes": ("collapse",), "fields": ("failure_mode",)}),
         ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
     )
@@ -96,9 +97,11 @@ class RulesetAdmin(Operations, BaseAdmin):
         return super().get_queryset(request).annotate(rule_count=Count("rules", distinct=True)).prefetch_related(first)
 
     @admin.display(description="mode", ordering="mode")
-    def mode_in_short(self, ruleset: Ruleset) -> str:
-        """The mode, without its explanation; a ruleset that states none enforces."""
-        return ruleset.mode.replace("_", " ") or "enforce"
+    def mode_in_short(self, ruleset: Ruleset) -> SafeString | str:
+        """The mode, without its explanation; a ruleset that states none enforces. Others stand out."""
+        if ruleset.mode in ("", "enforce"):
+            return "enforce"
+        return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
 
     @admin.display(description="rules", ordering="rule_count")
     def number_of_rules(self, ruleset: Any) -> int:
@@ -110,6 +113,17 @@ class RulesetAdmin(Operations, BaseAdmin):
     def summary(self, ruleset: Any) -> SafeString:
         """The first rules, as sentences."""
         return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
+
+    @admin.display(description="now")
+    def look(self, ruleset: Ruleset) -> SafeString:
+        """The ways to see what a ruleset does, beside its name: during an incident they are what is looked for."""
+        name = "admin:django_ratelimit_rules_ruleset"
+        return format_html(
+            '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
+            '<a href="{}?limiter={}">Explain<span class="visually-hidden">: {}</span></a>',
+            *(reverse(f"{name}_live", args=[ruleset.name]), ruleset.name),
+            *(reverse(f"{name}_explain"), ruleset.name, ruleset.name),
+        )
 
     @admin.display(description="Properties")
     def properties(self, _ruleset: Ruleset) -> SafeString:

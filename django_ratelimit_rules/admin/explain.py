@@ -65,6 +65,10 @@ class Explains(Mixin):
             context |= self._answer(request, form)
         elif context["decision"]:
             context |= self._kept(request, context["decision"])
+        if "said" in context:
+            ruleset = Ruleset.objects.filter(name=context["said"]["limiter"]).first()
+            editable = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
+            context |= {"ruleset": ruleset, "editable": editable}
         return TemplateResponse(request, "django_ratelimit_rules/explain.html", context)
 
     def _answer(self, request: HttpRequest, form: AskingForm) -> dict[str, Any]:

@@ -37,8 +37,7 @@ class RulesetForm(BaseForm):
         label="Why this change",
         required=False,
         max_length=MAX_REASON,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text="For the history: an incident, a ticket, who asked for it.",
+        widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),
     )
 
 

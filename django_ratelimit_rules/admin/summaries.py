@@ -39,7 +39,7 @@ def rule_summary(rule: Rule) -> SafeString:
 def rules_summary(rules: Iterable[Rule], more: int) -> SafeString:
     """Return the summaries of some rules, one a line, and how many there are besides."""
     lines = format_html_join("", "<li>{}</li>", ((rule_summary(rule),) for rule in rules))
-    rest = format_html("<li>and {} more</li>", more) if more > 0 else ""
+    rest = format_html('<li class="ratelimit-more">and {} more</li>', more) if more > 0 else ""
     return format_html('<ol class="ratelimit-rules">{}{}</ol>', lines, rest) if lines else SafeString("-")
 
 

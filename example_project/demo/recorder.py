@@ -1,4 +1,6 @@
-"""What the rules decided, as the app itself tells it: ``signals.checked`` comes in, numbers per rule come out."""
+"""What the rules decided, as the app itself tells it: ``signals.checked`` comes in, numbers per rule come out, in all
+and by the minute.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from django_ratelimit_rules import live
 from django_ratelimit_rules.engine import Outcome, Result
 from django_ratelimit_rules.signals import checked
 
@@ -23,10 +26,13 @@ class Decisions:
 
 
 class Recorder:
-    """Listens to the checks of this process. Set ``client`` before each request: a result does not say whose it is."""
+    """Listens to the checks of this process. Set ``client`` and ``minute`` (of POSIX time) before each request: a
+    result does not say whose it is, and when it is taken to have come."""
 
     def __init__(self) -> None:
         self.client = ""
+        self.minute = 0
+        self.minutes: dict[tuple[str, int], live.Rows] = {}
         self._decisions: dict[tuple[str, str], Decisions] = {}
 
     def of(self, limiter: str, rule: str) -> Decisions:
@@ -49,7 +55,15 @@ class Recorder:
             decisions.exceeded += evaluation.exceeded
             decisions.blocked += evaluation.result is Outcome.BLOCK
             decisions.clients[self.client] += 1
+            self._note(limiter, evaluation.rule, evaluation.exceeded, evaluation.result is Outcome.BLOCK)
+        self._note(limiter, live.ALL, result.blocked, result.blocked)
         if result.skipped and result.rule:
             skip = self.of(limiter, result.rule)
             skip.let_through += 1
             skip.clients[self.client] += 1
+            self._note(limiter, result.rule, False, False)
+
+    def _note(self, limiter: str, rule: str, exceeded: bool, blocked: bool) -> None:
+        row = self.minutes.setdefault((limiter, self.minute), {}).setdefault(rule, [0, 0, 0])
+        for index, number in enumerate((1, exceeded, blocked)):
+            row[index] += number

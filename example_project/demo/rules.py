@@ -1,18 +1,26 @@
 """The rules that the demo starts with. They go into the database; from then on the admin is the place to edit them.
 
 Together they show each action: limits alone and side by side, a ``log`` rule that tries a lower threshold beside the
-limit it may replace, a bypass that ``log`` counts before ``skip`` lets it through.
+limit it may replace, a bypass that ``log`` counts before ``skip`` lets it through; a limiter on trial, a rule that has
+expired and one that is switched off. What operators changed since is told by :mod:`.story`.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
-from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules import versions
+from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+
+from .people import ADMIN
 
 MINUTE, HOUR = 60, 3600
+# When all this was written, as the history tells it.
+INSTALLED = timedelta(days=12)
 
 # Those who hold the bypass header, and the archive's crawlers by their network.
 WELCOME = [{"bypass": True}, {"ip": {"cidr": "100.115.218.0/24"}}]
@@ -36,11 +44,14 @@ SITE: list[dict[str, Any]] = [
     {"name": "welcome", "action": "skip", "match": WELCOME, "description": "The bypass: no rule below sees them."},
     {
         "name": "crawler_limit",
+        "action": "log",
         "match": {"header.user-agent": {"regex": "(?i)bot|crawler|spider|slurp"}},
         "characteristics": ["header.user-agent"],
         "limit": 50,
         "period": HOUR,
         "description": "One crawler is one client, however many addresses it uses.",
+        "owner": "web@example.org",
+        "ticket": "INC-41",
     },
     {
         "name": "nameless_limit",
@@ -48,14 +59,25 @@ SITE: list[dict[str, Any]] = [
         "characteristics": ["ip"],
         "limit": 20,
         "period": HOUR,
+        "ban_for": 15 * MINUTE,
         "description": "Programs that do not say who they are.",
     },
     {
         "name": "download_limit",
         "match": {"path": {"prefix": "/files/"}},
         "characteristics": ["ip"],
+        "algorithm": "token_bucket",
         "limit": 15,
         "period": HOUR,
+    },
+    {
+        "name": "image_limit",
+        "match": {"path": {"glob": "/images/**"}},
+        "characteristics": ["ip"],
+        "limit": 200,
+        "period": HOUR,
+        "enabled": False,
+        "description": "Switched off: the images moved to another host.",
     },
     {
         "name": "client_shadow",
@@ -65,12 +87,34 @@ SITE: list[dict[str, Any]] = [
         "period": MINUTE,
         "description": "Whom would a threshold of 50 hit? Read it here before it hurts anybody.",
     },
-    {"name": "client_limit", "characteristics": ["ip"], "limit": 100, "period": MINUTE},
+    {"name": "client_limit", "characteristics": ["ip"], "limit": 60, "period": MINUTE, "owner": "web@example.org"},
 ]
 
 SEARCH: list[dict[str, Any]] = [
+    {
+        "name": "launch_day",
+        "characteristics": ["ip"],
+        "limit": 200,
+        "period": MINUTE,
+        "expires_at": timezone.now() - timedelta(days=3),
+        "owner": "docs@example.org",
+        "reason": "The launch of the new docs: everybody searches.",
+        "ticket": "OPS-98",
+    },
     {"name": "minute_limit", "characteristics": ["ip"], "limit": 20, "period": MINUTE},
     {"name": "hour_limit", "characteristics": ["ip"], "limit": 100, "period": HOUR},
+]
+
+FEEDS: list[dict[str, Any]] = [
+    {
+        "name": "reader_limit",
+        "match": {"query.flav": {"prefix": ["rss", "atom"]}},
+        "characteristics": ["ip"],
+        "algorithm": "sliding_window",
+        "limit": 12,
+        "period": HOUR,
+        "description": "A feed reader may come every five minutes.",
+    },
 ]
 
 # Counted by outcome, once Django has said that a sign-in failed: to sign in costs nothing.
@@ -103,18 +147,25 @@ STATUS: list[dict[str, Any]] = [{"name": "status_limit", "characteristics": ["ip
 RULESETS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "site": ("Every request, through the middleware.", SITE),
     "search": ("The public search, and the tags of the blog.", SEARCH),
+    "feeds": ("The feeds of the blog. On trial: counted, and nobody is blocked.", FEEDS),
     "login": ("Sign-in: only failed attempts count.", LOGIN),
     "pipelines_create": ("The pipelines API: the organisation and the user must both have room.", PIPELINES),
     "status": ("An async view.", STATUS),
 }
+MODES = {"feeds": "dry_run"}
 
 
 @transaction.atomic
 def install() -> None:
     """Write the rules of each ruleset that is not there yet; what somebody edited stays."""
-    for name, (description, rules) in RULESETS.items():
-        ruleset, created = Ruleset.objects.get_or_create(name=name, defaults={"description": description})
-        for position, fields in enumerate(rules if created else ()):
-            rule = Rule(ruleset=ruleset, position=position, **fields)
-            rule.full_clean()
-            rule.save()
+    present = set(Ruleset.objects.values_list("name", flat=True))
+    new = [name for name in RULESETS if name not in present]
+    with versions.changing(new, versions.Author(ADMIN, "imported rulesets.yaml", "The limits of the first release.")):
+        for name in new:
+            description, rules = RULESETS[name]
+            ruleset = Ruleset.objects.create(name=name, description=description, mode=MODES.get(name, ""))
+            for position, fields in enumerate(rules):
+                rule = Rule(ruleset=ruleset, position=position, **fields)
+                rule.full_clean()
+                rule.save()
+    RulesetVersion.objects.filter(ruleset__in=new).update(created_at=timezone.now() - INSTALLED)

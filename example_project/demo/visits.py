@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +20,13 @@ from .people import COLLEAGUES
 ACCESS_LOG = Path(__file__).resolve().parent.parent / "traffic" / "access.log"
 
 # Apache's combined log format: address, identity, user, [time], "request line", status, size, "referrer", "user agent".
-LINE = re.compile(r'(\S+) \S+ \S+ \[[^\]]+\] "([A-Z]+) (\S+) [^"]*" \d{3} \S+ "[^"]*" "(.*)"')
+LINE = re.compile(r'(\S+) \S+ \S+ \[([^\]]+)\] "([A-Z]+) (\S+) [^"]*" \d{3} \S+ "[^"]*" "(.*)"')
 FORM = "application/x-www-form-urlencoded"
 
 
 class Visit(NamedTuple):
-    """One request to be sent. ``client`` is how the table names who sent it."""
+    """One request to be sent. ``client`` is how the table names who sent it, ``share`` how much of the log's time has
+    passed by then."""
 
     client: str
     method: str
@@ -32,6 +34,7 @@ class Visit(NamedTuple):
     address: str
     headers: Mapping[str, str] = {}
     form: Mapping[str, str] = {}
+    share: float = 1.0
 
     def environ(self) -> dict[str, object]:
         """Return the request as a WSGI server would hand it over."""
@@ -47,10 +50,12 @@ class Visit(NamedTuple):
 def logged_visits(count: int | None = None) -> Iterator[Visit]:
     """Yield the first ``count`` requests of the access log, all of them without a number."""
     with ACCESS_LOG.open(encoding="utf-8", errors="replace") as lines:
-        for found in map(LINE.match, islice(lines, count)):
-            if found:
-                address, method, target, agent = found.groups()
-                yield Visit(address, method, target, address, {} if agent == "-" else {"User-Agent": agent})
+        found = [line.groups() for line in map(LINE.match, islice(lines, count)) if line]
+    times = [datetime.strptime(line[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() for line in found]
+    for (address, _, method, target, agent), at in zip(found, times, strict=True):
+        share = (at - times[0]) / (times[-1] - times[0] or 1)
+        headers = {} if agent == "-" else {"User-Agent": agent}
+        yield Visit(address, method, target, address, headers, share=share)
 
 
 def pipeline_visits() -> Iterator[Visit]:

@@ -87,6 +87,9 @@ LOGOUT_REDIRECT_URL = "home"
 # The limiter "site" looks at every request; views name theirs with @rate_limited.
 RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["site"]
 
+# Rules that are deployed with the code, above those of the admin.
+RATELIMIT_RULES_FILE = BASE_DIR / "rules.yaml"
+
 # Who knows this header's value makes the property `bypass` true. Here everybody does; on a live site only the load
 # balancer and the monitoring would.
 RATELIMIT_RULES_BYPASS_HEADER = "X-Bypass-Rate-Limits"

@@ -39,9 +39,10 @@ def search(request: HttpRequest) -> HttpResponse:
     return _found(request, request.GET.get("q", "").strip())
 
 
+@rate_limited("feeds")
 @rate_limited("search")
 def tag(request: HttpRequest, tag: str) -> HttpResponse:
-    """Find topics by tag: another door to the search, so the same limiter."""
+    """Find topics by tag: another door to the search, so the same limiter, and one on trial for its feeds."""
     return _found(request, tag)
 
 

@@ -6,10 +6,15 @@ from accounts.tokens import token_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
-from django_ratelimit_rules import Limiter, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 
-# `namespace` is a fact that only this view knows; naming it here lets the admin offer it.
-Limiter("pipelines_create", properties=["namespace"])
+# `namespace` is a fact that only this view knows; naming it here lets the admin offer it. The rule is what holds when
+# nobody wrote any into the database; the admin can override it by its name.
+Limiter(
+    "pipelines_create",
+    properties=["namespace"],
+    rules=[Rule("contract_limit", characteristics=["namespace"], limit=5000, period="1d", description="Per contract.")],
+)
 
 
 @token_required

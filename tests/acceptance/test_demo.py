@@ -202,7 +202,7 @@ def test_demo_without_a_redis_on_the_path_prints_what_every_rule_decided_and_end
     assert done.returncode == 0, done.stderr
     assert "Replaying" in done.stderr
     table = rows(done.stdout)
-    assert {row.limiter for row in table.values()} == {"site", "search", "login", "pipelines_create", "status"}
+    assert {row.limiter for row in table.values()} == {"site", "search", "feeds", "login", "pipelines_create", "status"}
     assert {row.action for row in table.values()} == {"limit", "log", "skip"}
     # Twelve colleagues call twelve times each: ten of each get through until the organisation's hundred is used up.
     assert table["org_pipeline_limit"][3:6] == ("144", "26", "26")

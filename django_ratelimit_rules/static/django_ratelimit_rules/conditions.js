@@ -6,7 +6,7 @@
 "use strict";
 
 (() => {
-    const { field, make, onFields } = window.ratelimit;
+    const { field, make, changed, onFields } = window.ratelimit;
     const OPERATORS = {
         "eq": "is", "not eq": "is not", "in": "is one of", "not in": "is none of",
         "prefix": "starts with", "not prefix": "does not start with",
@@ -168,6 +168,7 @@
         function change(action, focus) {
             action();
             write();
+            changed();
             draw();
             const inputs = body.querySelectorAll(".ratelimit-condition input");
             if (focus === "last") inputs[inputs.length - 2]?.focus();

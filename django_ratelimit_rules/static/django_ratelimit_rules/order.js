@@ -5,7 +5,7 @@
 "use strict";
 
 (() => {
-    const { rows, field, nameOf, make, group, onRow } = window.ratelimit;
+    const { rows, field, nameOf, make, group, changed, onRow } = window.ratelimit;
     const STEP = 10;
     const position = (row) => {
         const text = field(row, "position")?.value.trim();
@@ -35,6 +35,7 @@
     function moved(row) {
         write();
         announce(row);
+        changed();
     }
 
     function move(row, by) {

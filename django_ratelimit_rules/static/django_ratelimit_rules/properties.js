@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-    const { field, make, onFields } = window.ratelimit;
+    const { field, make, changed, onFields } = window.ratelimit;
 
     /** Return the names in the text, null where it is JSON (for names that commas cannot part). */
     function read(text) {
@@ -26,6 +26,7 @@
         });
         const write = (names, focus) => {
             input.value = names.join(", ");
+            changed();
             show();
             (list.querySelectorAll("li")[focus]?.querySelector("button:not([disabled])") || typed).focus();
         };

@@ -11,6 +11,8 @@ window.ratelimit = (() => {
     const rows = () => [...group().querySelectorAll(".ratelimit-rule:not(.empty-form)")];
     const field = (row, name) => row.querySelector(`[name^="rules-"][name$="-${name}"]`);
     const nameOf = (row) => field(row, "name")?.value || row.dataset.name || "the new rule";
+    /** Tell whoever watches the form that it says something else now: scripts that set values cause no event. */
+    const changed = () => group().dispatchEvent(new Event("change", { bubbles: true }));
     const fieldsShown = (row) => onFields.forEach((callback) => callback(row));
 
     /** Make an element; attributes that begin with "on" are listeners. */
@@ -130,5 +132,5 @@ window.ratelimit = (() => {
     }
 
     document.addEventListener("DOMContentLoaded", start);
-    return { onRow, onFields, rows, field, nameOf, make, group };
+    return { onRow, onFields, rows, field, nameOf, make, group, changed };
 })();

@@ -1,10 +1,11 @@
 """``manage.py prepare``: tables, accounts and rules."""
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.core.management import BaseCommand, call_command
 
 from demo import rules
-from demo.people import ADMIN, COLLEAGUES, WITH_PASSWORD
+from demo.people import ADMIN, COLLEAGUES, PERMISSIONS, WITH_PASSWORD
 
 
 class Command(BaseCommand):
@@ -20,6 +21,9 @@ class Command(BaseCommand):
             users.create_superuser(ADMIN, password=ADMIN)
         for username in COLLEAGUES:
             if not users.filter(username=username).exists():
-                users.create_user(username, password=username if username in WITH_PASSWORD else None)
+                password = username if username in WITH_PASSWORD else None
+                user = users.create_user(username, password=password, is_staff=username in PERMISSIONS)
+                rights = Permission.objects.filter(content_type__app_label="django_ratelimit_rules")
+                user.user_permissions.set(rights.filter(codename__in=PERMISSIONS.get(username, ())))
         rules.install()
         self.stdout.write(f"Database ready: {users.count()} accounts, {len(rules.RULESETS)} limiters.")

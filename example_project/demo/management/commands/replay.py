@@ -5,27 +5,34 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from time import perf_counter
+from time import perf_counter, time
 
 from django.core.management import BaseCommand, CommandError
 from django.core.wsgi import get_wsgi_application
+from django.test import override_settings
 from tqdm import tqdm
 
 from demo import table
 from demo.recorder import Recorder
+from demo.story import Story
 from demo.visits import Visit, logged_visits, pipeline_visits, sign_in_visits, status_visits
+from django_ratelimit_rules import live
 from django_ratelimit_rules.models import Rule
 from django_ratelimit_rules.testing import reset_counters
 
 HEADINGS = ("limiter", "rule", "action", "counted", "exceeded", "blocked", "heaviest clients (requests)")
 HEAVIEST = 5
+# The log's 84 hours go by on the charts within so many minutes; what is scripted behind it comes in the one after.
+MINUTES = 56
 
 EXPLANATION = """\
 Every number is a decision of the live rules: the requests went through the site's middleware and views, and were
 counted in the store. Windows run on the store's clock, in replay time: the log covers 84 hours, the replay took
 {seconds:.0f} s, so an hourly limit saw all of it in one window and bit far sooner than it would have on the day.
 After the log come 144 API calls by twelve colleagues of one organisation (ten each get through, until its hundred is
-used up: refused calls use up nothing), eight guesses at one password and 35 looks at the async status view."""
+used up: refused calls use up nothing), eight guesses at one password and 35 looks at the async status view.
+Meanwhile somebody changed rules, as their history tells. The admin's charts show the log's hours as minutes."""
+DECISION = "This refusal was kept, explained, for an hour: {decision}. Paste that into Explain in the admin."
 
 
 class Command(BaseCommand):
@@ -47,8 +54,10 @@ class Command(BaseCommand):
         visits = [*logged_visits(requests), *pipeline_visits(), *sign_in_visits(), *status_visits()]
         recorder = Recorder()
         started = perf_counter()
-        with recorder.listening():
-            statuses = self.send(visits, recorder)
+        # The hour is written below, minute by minute; here it would be what the replay takes.
+        with recorder.listening(), override_settings(RATELIMIT_RULES_LIVE=False):
+            statuses, decision = self.send(visits, recorder)
+        live.add(recorder.minutes)
         seconds = perf_counter() - started
         # Whoever tries the API by hand next must not find its minute used up.
         reset_counters("pipelines_create")
@@ -58,19 +67,26 @@ class Command(BaseCommand):
         answers = ", ".join(f"{status} {count:,} times" for status, count in sorted(statuses.items()))
         self.stdout.write(f"\n{len(visits):,} requests in {seconds:.1f} s, answered with {answers}.")
         self.stdout.write(EXPLANATION.format(seconds=seconds))
+        if decision:
+            self.stdout.write(DECISION.format(decision=decision))
 
-    def send(self, visits: list[Visit], recorder: Recorder) -> Counter[int]:
-        """Send requests, one after the other, as a WSGI server would; return how often each status came back."""
+    def send(self, visits: list[Visit], recorder: Recorder) -> tuple[Counter[int], str]:
+        """Send requests, one after the other, as a WSGI server would; return how often each status came back, and the
+        id of the last refusal that was kept."""
         application = get_wsgi_application()
         statuses: Counter[int] = Counter()
+        decision, story, first = "", Story(), int(time()) // 60 - MINUTES - 1
         for visit in tqdm(visits, desc="Replaying", unit=" requests", mininterval=0.25):
             recorder.client = visit.client
+            recorder.minute = first + int(visit.share * MINUTES)
+            story.goes_on(visit.share, recorder.minute * 60)
             response = application(visit.environ(), lambda status, headers: None)
             response.close()
             if response.status_code >= 500:
                 raise CommandError(f"The site failed to answer {visit.method} {visit.target}.")
             statuses[response.status_code] += 1
-        return statuses
+            decision = response.headers.get("RateLimit-Decision", decision)
+        return statuses, decision
 
 
 def rows(recorder: Recorder) -> Iterator[tuple[table.Cell, ...]]:
