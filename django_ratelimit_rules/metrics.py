@@ -88,7 +88,7 @@ class Children:
 
 
 _of: dict[str, Children] = {}
-_shown: set[tuple[str, str]] = set()
+_shown: dict[tuple[str, str], tuple[int, int]] = {}
 
 
 def count_check(limiter: str, result: Result, seconds: float, **_: object) -> None:
@@ -117,15 +117,17 @@ def count_error(limiter: str, **_: object) -> None:
 
 def show_rules(**_: object) -> None:
     """Receiver of ``signals.rules_loaded``: the gauges show the limits in force, and drop those that are gone."""
-    shown = set()
+    shown = {}
     for effective in rulesets.in_force():
         ruleset = effective.ruleset
         for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
             if rule.counts and isinstance(rule.limit, int) and isinstance(rule.period, int):
-                limits.labels(ruleset.limiter, rule.name).set(rule.limit)
-                periods.labels(ruleset.limiter, rule.name).set(rule.period)
-                shown.add((ruleset.limiter, rule.name))
-    for labels in _shown - shown:
+                shown[ruleset.limiter, rule.name] = (rule.limit, rule.period)
+    # Most are as they were, and looking up a gauge costs more than looking whether it is right.
+    for labels, (limit, period) in shown.items() - _shown.items():
+        limits.labels(*labels).set(limit)
+        periods.labels(*labels).set(period)
+    for labels in _shown.keys() - shown.keys():
         for gauge in (limits, periods):
             if starts_afresh():
                 # Multiprocess files keep a series for ever; not-a-number is how it says that there is none.

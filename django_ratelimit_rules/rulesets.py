@@ -12,19 +12,18 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.db import router, transaction
 
 from . import signals, sometimes
 from .conf import settings
 from .engine import Rule, Ruleset
-from .exceptions import InvalidRule, InvalidRulesFile
+from .exceptions import InvalidRulesFile
 from .rulesfile import Stamp, read, stamp_of
+from .rulesrows import Rows
 from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rules
 
 logger = logging.getLogger(__name__)
@@ -38,11 +37,9 @@ _code: dict[str, TierRules] = {}
 _file: dict[str, TierRules] = {}
 _file_stamp: Stamp | None = None
 _admin: dict[str, TierRules] = {}
-# The rows that _admin was made of, as their fields.
-_rows: list[dict[str, Any]] | None = None
+_rows = Rows()
 _snapshot: Snapshot | None = None
 _overrides: dict[str, Snapshot] = {}
-_reported: set[str] = set()
 
 
 def get(limiter: str) -> Ruleset:
@@ -136,7 +133,7 @@ def reload() -> bool:
         before = (_file, _admin)
         _reload_file()
         try:
-            admin = _load_admin()
+            admin = _rows.load()
         except Exception:
             # Whatever the database raises (gone, locked, not migrated): the last good rules go on.
             if sometimes.due("rulesets.reload"):
@@ -193,51 +190,14 @@ def _swap() -> None:
     for tier, by_limiter in ((Tier.FILE, _file), (Tier.ADMIN, _admin), (Tier.CODE, _code)):
         for limiter, said in by_limiter.items():
             tiers.setdefault(limiter, {})[tier] = said
-    _snapshot = Snapshot(tiers)
+    before, _snapshot = _snapshot, Snapshot(tiers)
+    if before is not None:
+        _snapshot.keep(before)
     _announce()
 
 
 def _announce() -> None:
     signals.rules_loaded.send_robust(sender=Snapshot)
-
-
-def _load_admin() -> dict[str, TierRules]:
-    """Return what the rows say: the same object as before where they say the same, for making and compiling thousands
-    of rules every 15 seconds would be felt by the requests beside."""
-    global _rows
-    from .models import Rule as RuleRow
-    from .models import Ruleset as RulesetRow
-
-    # From the primary: a replica may lag behind the commit that asked for this load. In a transaction, so that a
-    # missing table does not spoil one of the request's own.
-    database = router.db_for_write(RulesetRow)
-    with transaction.atomic(using=database):
-        rulesets = list(RulesetRow.objects.using(database).all())
-        rows = list(RuleRow.objects.using(database).order_by("position", "pk"))
-    said = [{name: value for name, value in vars(row).items() if name != "_state"} for row in (*rulesets, *rows)]
-    if said == _rows:
-        return _admin
-    rules: dict[int, list[Rule]] = {}
-    for row in rows:
-        try:
-            rules.setdefault(row.ruleset_id, []).append(row.to_engine())
-        except (InvalidRule, TypeError, ValueError) as error:
-            _report_once(f"Rule {row.name!r} (pk {row.pk}) is disabled, because it cannot be read: {error}")
-    loaded = {}
-    for row in rulesets:
-        try:
-            tier = tier_rules(rules.get(row.pk, ()), row.mode, row.failure_mode, row.description)
-            loaded[row.name] = replace(tier, version=row.version)
-        except (InvalidRule, ValueError) as error:
-            _report_once(f"Ruleset {row.name!r} (pk {row.pk}) is out of force, because it cannot be read: {error}")
-    _rows = said
-    return loaded
-
-
-def _report_once(message: str) -> None:
-    if message not in _reported:
-        _reported.add(message)
-        logger.error(message)
 
 
 def _settings_changed(*, setting: str, **_: object) -> None:
@@ -260,6 +220,7 @@ setting_changed.connect(_settings_changed, dispatch_uid="django_ratelimit_rules.
 
 def forget() -> None:
     """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
-    global _snapshot, _admin, _rows, _file, _file_stamp
+    global _snapshot, _admin, _file, _file_stamp
     with _loading, _lock:
-        _snapshot, _admin, _rows, _file, _file_stamp = None, {}, None, {}, None
+        _snapshot, _admin, _file, _file_stamp = None, {}, {}, None
+        _rows.forget()

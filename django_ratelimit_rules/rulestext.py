@@ -24,7 +24,7 @@ from . import engine, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import InvalidRule, InvalidRulesFile
-from .models import Rule, Ruleset
+from .models import Rule, Ruleset, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
 
@@ -65,7 +65,7 @@ def rule_of_row(row: Rule) -> Plain:
     """Return one rule of the database, normalised where it reads as a rule."""
     fields = row.engine_fields()
     try:
-        rule = engine.Rule(**fields)
+        rule = made_of(fields)
     except (InvalidRule, TypeError, ValueError, LookupError, RecursionError):
         return _rule(fields)
     return rule_of(rule)
@@ -78,7 +78,7 @@ def rule_of(rule: engine.Rule) -> Plain:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values read the same as text: to Python 1, 1.0 and True are equal, but conditions tell them apart."""
-    return yamltext.inline(one) == yamltext.inline(other)
+    return repr(one) == repr(other) or yamltext.inline(one) == yamltext.inline(other)
 
 
 def dump(rulesets: Rulesets) -> str:

@@ -125,3 +125,13 @@ class Snapshot:
         if found is None:
             found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), time.time())
         return found
+
+    def keep(self, before: Snapshot) -> None:
+        """Take over rulesets joined before whose tiers are the same: what a check has learnt of them goes on."""
+        if time.time() >= before.until:
+            # What was joined then may hold a rule that has expired since.
+            return
+        for limiter, joined in before.joined.copy().items():
+            ours, theirs = self.tiers.get(limiter, {}), before.tiers.get(limiter, {})
+            if ours.keys() == theirs.keys() and all(ours[tier] is theirs[tier] for tier in ours):
+                self.joined[limiter] = joined

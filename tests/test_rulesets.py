@@ -225,3 +225,29 @@ def test_another_process_follows_a_change_in_time(site, change, seconds):
     finally:
         follower.kill()
         follower.communicate()
+
+
+@pytest.mark.django_db
+def test_a_reload_makes_only_the_rulesets_anew_that_changed(ruleset):
+    Rule.objects.create(ruleset=Ruleset.objects.create(name="other"), name="r", **COUNTING)
+    rulesets.reload()
+    edited, other = rulesets.get("edited"), rulesets.get("other")
+    Rule.objects.filter(ruleset=ruleset).update(limit=7)
+    rulesets.reload()
+    assert rulesets.get("other") is other
+    assert rulesets.get("edited").rules[0].limit == 7
+    Ruleset.objects.get(name="other").delete()
+    rulesets.reload()
+    assert rulesets.get("other").rules == ()
+    assert edited.rules[0].limit != 7
+
+
+@pytest.mark.django_db
+def test_a_change_that_only_python_calls_equal_is_found(ruleset):
+    Rule.objects.update(match={"plan": 1})
+    rulesets.reload()
+    for match, text in (({"plan": 1.0}, "1.0"), ({"plan": True}, "1")):
+        Rule.objects.update(match=match)
+        rulesets.reload()
+        assert rulesets.get("edited").rules[0].match == match
+        assert Limiter("edited").peek({"user": 1, "plan": text}).matched

@@ -121,7 +121,12 @@ class RuleForm(BaseRuleForm):
                 part.attrs["aria-label"] = f"Expires at: {label}"
         # Now, before the form writes what was typed into the row: the summary says what is saved.
         self.saved_name = self.instance.name
-        self.summary = "" if self.instance._state.adding else rule_summary(self.instance)
+        self._saved = None if self.instance._state.adding else self.instance.engine_fields()
+
+    @property
+    def summary(self) -> str:
+        """What the saved rule does, in a sentence; nothing for a new one."""
+        return "" if self._saved is None else rule_summary(self._saved)
 
     @property
     def line(self) -> dict[str, Any]:

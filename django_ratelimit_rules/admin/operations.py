@@ -45,7 +45,8 @@ class GuardedFormSet(RulesFormSet):
         shown = [form.instance for form in self.forms if self._is_rule(form)]
         stored = list(Rule.objects.filter(ruleset=self.instance)) if self.instance.pk else []
         # Rules that came in after the page was made stay as they are.
-        shown += [rule for rule in stored if rule.pk not in {form.instance.pk for form in self.forms}]
+        known = {form.instance.pk for form in self.forms}
+        shown += [rule for rule in stored if rule.pk not in known]
         before, after = ({self.instance.name: _plain(rules)} for rules in (stored, shown))
         lacking = guards.missing(self.request, before, after)
         if lacking:

@@ -5,7 +5,8 @@ Rows go in, safe HTML comes out; nothing that stands in the database can make th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
@@ -13,13 +14,13 @@ from django.utils.safestring import SafeString
 
 from .. import engine
 from ..exceptions import InvalidRule
-from ..models import Rule, unknown_properties
+from ..models import Rule, made_of, unknown_properties
 
 
-def rule_summary(rule: Rule) -> SafeString:
-    """Return what a row does now: its sentence, whether it is in force, and what is wrong with it."""
+def rule_summary(fields: Mapping[str, Any]) -> SafeString:
+    """Return what a row with these engine fields does now: its sentence, whether it is in force, what is wrong."""
     try:
-        parsed = rule.to_engine()
+        parsed = made_of(fields)
         text = engine.sentence(parsed)
     except InvalidRule as error:
         return _problem(f"Out of force, because it cannot be read. {error.field}: {error.reason}")
@@ -38,7 +39,7 @@ def rule_summary(rule: Rule) -> SafeString:
 
 def rules_summary(rules: Iterable[Rule], more: int) -> SafeString:
     """Return the summaries of some rules, one a line, and how many there are besides."""
-    lines = format_html_join("", "<li>{}</li>", ((rule_summary(rule),) for rule in rules))
+    lines = format_html_join("", "<li>{}</li>", ((rule_summary(rule.engine_fields()),) for rule in rules))
     rest = format_html('<li class="ratelimit-more">and {} more</li>', more) if more > 0 else ""
     return format_html('<ol class="ratelimit-rules">{}{}</ol>', lines, rest) if lines else SafeString("-")
 

@@ -51,7 +51,7 @@ def run() -> None:
             connection,
         ) as queries:
             ask()
-        figures = f"{statistics.median(clock):6.0f} {statistics.median(processor):7.0f} {len(queries):8}"
+        figures = f"{statistics.median(clock):6.0f} {min(processor):7.0f} {len(queries):8}"
         print(f"{name:34} {figures} {len(answer.content) / 1000:6.0f}")
 
 

@@ -1,0 +1,108 @@
+"""The admin tier as it stands in the database: only what changed since the last time is made into rules.
+
+Nothing goes in but the rows; by limiter what they say comes out, the very same objects as before for rulesets that say
+the same. For making and compiling thousands of rules, at every change of one, would be felt by the requests beside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from django.db import router, transaction
+from django.db.models import JSONField, QuerySet, TextField
+from django.db.models.functions import Cast
+
+from .exceptions import InvalidRule
+from .tiers import TierRules, tier_rules
+
+logger = logging.getLogger(__name__)
+
+# What a row that reads as no rule may raise.
+UNREADABLE = (InvalidRule, TypeError, ValueError, LookupError, RecursionError)
+
+Columns = tuple[Any, ...]
+
+
+class Read(NamedTuple):
+    """What one ruleset's rows said, its own first, and what was made of them: nothing where that cannot be read."""
+
+    rows: list[Columns]
+    name: str
+    tier: TierRules | None
+
+
+class Rows:
+    """The rows that were read last. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, Read] = {}
+        self._tiers: dict[str, TierRules] = {}
+        self._reported: set[str] = set()
+
+    def forget(self) -> None:
+        """Forget what was read."""
+        self._read, self._tiers = {}, {}
+
+    def load(self) -> dict[str, TierRules]:
+        """Return what the database says, by limiter; the same mapping as before when nothing changed.
+
+        Raises whatever the database does.
+        """
+        # Not before the first load: the app must be importable before Django's models are ready.
+        from .models import Ruleset
+
+        # From the primary: a replica may lag behind the commit that asked for this load. In a transaction, so that a
+        # missing table does not spoil one of the request's own.
+        database = router.db_for_write(Ruleset)
+        with transaction.atomic(using=database):
+            said = _said(database)
+            known = {key: read for key, read in self._read.items() if read.rows == said.get(key)}
+            if len(known) == len(said) == len(self._read):
+                return self._tiers
+            changed = Ruleset.objects.using(database).filter(pk__in=said.keys() - known.keys())
+            rulesets = list(changed.prefetch_related("rules"))
+        made = {row.pk: Read(said[row.pk], row.name, self._tier_of(row)) for row in rulesets}
+        self._read = {**known, **made}
+        self._tiers = {read.name: read.tier for read in self._read.values() if read.tier is not None}
+        return self._tiers
+
+    def _tier_of(self, ruleset: Any) -> TierRules | None:
+        rules = []
+        for row in ruleset.rules.all():
+            try:
+                rules.append(row.to_engine())
+            except UNREADABLE as error:
+                self._report(f"Rule {row.name!r} (pk {row.pk}) is disabled, because it cannot be read: {error}")
+        try:
+            tier = tier_rules(rules, ruleset.mode, ruleset.failure_mode, ruleset.description)
+        except UNREADABLE as error:
+            named = f"Ruleset {ruleset.name!r} (pk {ruleset.pk})"
+            self._report(f"{named} is out of force, because it cannot be read: {error}")
+            return None
+        return replace(tier, version=ruleset.version)
+
+    def _report(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            logger.error(message)
+
+
+def _said(database: str) -> dict[int, list[Columns]]:
+    from .models import Rule, Ruleset
+
+    said = {row[0]: [row] for row in _columns(Ruleset.objects.using(database).order_by("pk"), "pk")}
+    for row in _columns(Rule.objects.using(database).order_by("position", "pk"), "ruleset_id"):
+        # A ruleset that came in since the query above is read the next time: its commit is announced as well.
+        if row[0] in said:
+            said[row[0]].append(row)
+    return said
+
+
+def _columns(queryset: QuerySet[Any], first: str) -> Iterable[Columns]:
+    """Return all columns of some rows. JSON as the database writes it: to Python, 1 and true are equal."""
+    fields = queryset.model._meta.concrete_fields
+    said = [Cast(each.name, TextField()) if isinstance(each, JSONField) else each.attname for each in fields]
+    return queryset.values_list(first, *said)
