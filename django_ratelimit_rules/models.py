@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from . import engine, registry, signals
 from .engine.properties import base_of
-from .engine.rules import MAX_LIMIT, check_name
+from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import InvalidRule, UnknownProperty
 
@@ -198,6 +198,7 @@ class Rule(models.Model):
     count_distinct = models.CharField(max_length=200, blank=True)
     ban_for = DurationField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
+    warn_at = models.PositiveSmallIntegerField("warn at", default=WARN_AT)
     enabled = models.BooleanField(default=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     owner = models.CharField(max_length=200, blank=True)
@@ -219,6 +220,7 @@ class Rule(models.Model):
             models.CheckConstraint(name="ratelimit_rule_limit", condition=models.Q(limit__range=(0, MAX_LIMIT))),
             models.CheckConstraint(name="ratelimit_rule_period", condition=models.Q(period__range=(1, MAX_DURATION))),
             models.CheckConstraint(name="ratelimit_rule_ban", condition=models.Q(ban_for__range=(1, MAX_DURATION))),
+            models.CheckConstraint(name="ratelimit_rule_warn", condition=models.Q(warn_at__range=(0, 100))),
             models.CheckConstraint(
                 name="ratelimit_rule_skip",
                 condition=models.Q(action="skip", limit=None, period=None, ban_for=None, count_distinct="")
@@ -256,6 +258,7 @@ class Rule(models.Model):
             "count_distinct": self.count_distinct or None,
             "ban_for": self.ban_for,
             "response": self.response,
+            "warn_at": self.warn_at,
             "enabled": self.enabled,
             "expires_at": expires_at,
             "description": self.description,

@@ -99,6 +99,7 @@ def test_a_new_ruleset_with_rules_is_saved_as_typed(admin_client):
     page.add(
         **{**NEW, "name": "failed", "limit": "0", "period": "90", "ban_for": "2h", "response": '{"login": "failed"}'},
         description="why",
+        warn_at="95",
     )
     page.fill(
         0, characteristics="ip, post.username|strip|lower", match='[{"method": "POST"}, {"path": {"glob": "/x/*"}}]'
@@ -112,6 +113,7 @@ def test_a_new_ruleset_with_rules_is_saved_as_typed(admin_client):
     assert failed.characteristics == ["ip", "post.username|strip|lower"]
     assert failed.match == [{"method": "POST"}, {"path": {"glob": "/x/*"}}]
     assert (failed.response, failed.description) == ({"login": "failed"}, "why")
+    assert (failed.warn_at, welcome.warn_at) == (95, 80)
     assert (welcome.action, welcome.limit, welcome.period, welcome.characteristics) == ("skip", None, None, [])
     assert failed.position < welcome.position
 
@@ -165,6 +167,8 @@ BAD = [
     ({"period": "5w"}, "period", "no duration"),
     ({"period": "9" * 5000}, "period", "no duration"),
     ({"ban_for": "2y"}, "ban_for", "no duration"),
+    ({"warn_at": "101"}, "warn_at", "percentage from 0"),
+    ({"warn_at": "most"}, "warn_at", "whole number"),
     ({"action": "skip", "period": ""}, "limit", "takes no limit"),
     ({"characteristics": "usr"}, "characteristics", "did you mean 'user'"),
     ({"characteristics": "ip,,user"}, "characteristics", "no property"),

@@ -116,6 +116,7 @@ def test_a_ruleset_whose_name_no_limiter_can_have_is_refused_on_the_name(name):
         {"limit": None},
         {"period": 0},
         {"ban_for": 0},
+        {"warn_at": 101},
         {"action": "skip"},
     ],
 )

@@ -24,6 +24,7 @@ login:
       period: 10m
       ban_for: 15m
       response: {login: failed}
+      warn_at: 60
 
 "on": {}
 
@@ -237,6 +238,7 @@ counting = st.fixed_dictionaries(
         "match": st.one_of(objects, st.lists(objects, min_size=1, max_size=2)),
         "characteristics": st.lists(properties, max_size=3, unique_by=str.lower),
         "ban_for": st.integers(1, 31_536_000),
+        "warn_at": st.integers(0, 100),
         "algorithm": st.sampled_from(["fixed_window", "sliding_window", "token_bucket"]),
         "enabled": st.booleans(),
         "expires_at": st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(UTC)),

@@ -46,8 +46,8 @@ class RuleInline(GuardedInline, BaseInline):
             {"fields": (("name", "action"), ("limit", "period"), "characteristics", "match", "description")},
         ),
         (
-            "Rarely needed: algorithm, distinct values, bans, charging by the answer",
-            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response")},
+            "Rarely needed: algorithm, distinct values, bans, charging by the answer, warnings",
+            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response", "warn_at")},
         ),
         (
             "Who asked for it, and until when",

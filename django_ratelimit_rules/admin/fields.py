@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from django import forms
 from django.core.exceptions import ValidationError
 
+from ..engine.rules import WARN_AT
 from ..engine.values import format_duration, parse_duration
 
 ONE_LINE = 100
@@ -109,6 +110,18 @@ class ConditionsField(_TextField):
         if not text:
             return self.empty() if self.empty else None
         return load(text)
+
+
+class WarnAtField(forms.IntegerField):
+    """A percentage; left empty it is the usual one. Its range is the engine's to judge."""
+
+    def to_python(self, value: Any) -> int | None:
+        """Return the number."""
+        return super().to_python(WARN_AT if value in self.empty_values else value)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Take nothing for what it stands for: a form that was not sent whole must not look touched."""
+        return super().has_changed(initial, WARN_AT if data in self.empty_values else data)
 
 
 def dump(value: Any) -> str:

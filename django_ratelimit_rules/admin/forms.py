@@ -19,8 +19,9 @@ from django.forms.models import construct_instance, model_to_dict
 
 from .. import findings, registry
 from ..engine.lint import Finding
+from ..engine.rules import WARN_AT
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
-from .fields import ConditionsField, DurationField, PropertiesField
+from .fields import ConditionsField, DurationField, PropertiesField, WarnAtField
 from .summaries import rule_summary
 
 if TYPE_CHECKING:
@@ -80,12 +81,18 @@ class RuleForm(BaseRuleForm):
         help_text='JSON; count only requests that were answered like this: <code>{"status": 401}</code>, '
         '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.',
     )
+    warn_at = WarnAtField(
+        required=False,
+        initial=WARN_AT,
+        widget=forms.TextInput(attrs={"size": 5, "inputmode": "numeric"}),
+        help_text="Percent of the limit at which the site is told that somebody comes near it. 0: never.",
+    )
 
     class Meta:
         model = Rule
         fields = (
             *("position", "name", "action", "description", "match", "characteristics", "limit", "period"),
-            *("algorithm", "count_distinct", "ban_for", "response", "enabled", "expires_at"),
+            *("algorithm", "count_distinct", "ban_for", "response", "warn_at", "enabled", "expires_at"),
             *("owner", "reason", "ticket"),
         )
         widgets = {

@@ -21,6 +21,8 @@ from .values import parse_duration
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 MAX_LIMIT = 10**12
+# Percent of a limit at which a counter is said to be near it.
+WARN_AT = 80
 
 # For people; nothing is decided by them.
 NOTES = ("description", "owner", "reason", "ticket")
@@ -78,7 +80,8 @@ class Rule:
 
     ``limit`` is an integer from 0 to 10^12 and ``period`` a duration (seconds, ``"5m"``, timedelta; kept as seconds);
     both may be callables in code. ``ban_for`` is a duration. ``characteristics`` are the properties counted by, in
-    order. ``expires_at`` is a datetime or ISO 8601 text with an offset. Raises InvalidRule, a ValueError.
+    order. ``expires_at`` is a datetime or ISO 8601 text with an offset. ``warn_at`` is the percentage of the limit at
+    which ``signals.near_limit`` is sent, 0 for never. Raises InvalidRule, a ValueError.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Rule:
     count_distinct: str | None = field(default=None, kw_only=True)
     ban_for: int | None = field(default=None, kw_only=True)
     response: Match | None = field(default=None, kw_only=True)
+    warn_at: int = field(default=WARN_AT, kw_only=True)
     enabled: bool = field(default=True, kw_only=True)
     expires_at: datetime | None = field(default=None, kw_only=True)
     description: str = field(default="", kw_only=True)
@@ -137,6 +141,8 @@ class Rule:
                 raise InvalidRule(option, "a skip rule counts nothing and takes no " + option)
         if self.algorithm is not Algorithm.FIXED_WINDOW:
             raise InvalidRule("algorithm", "a skip rule counts nothing and takes no algorithm")
+        if self.warn_at != WARN_AT:
+            raise InvalidRule("warn_at", "a skip rule counts nothing and takes no warn_at")
 
     def _check_counting(self) -> None:
         for option in ("limit", "period"):
@@ -149,6 +155,8 @@ class Rule:
             self._set(limit=check_limit(self.limit))
         if not callable(self.period):
             self._set(period=_duration("period", self.period))
+        if isinstance(self.warn_at, bool) or not isinstance(self.warn_at, int) or not 0 <= self.warn_at <= 100:
+            raise InvalidRule("warn_at", f"must be a whole percentage from 0 (never) to 100, not {self.warn_at!r}")
         if self.ban_for is not None:
             self._set(ban_for=_duration("ban_for", self.ban_for))
         if self.count_distinct is not None:

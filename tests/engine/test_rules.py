@@ -48,6 +48,9 @@ def refused(**fields) -> InvalidRule:
         ("period", timedelta(seconds=600, milliseconds=1)),
         ("period", None),
         ("ban_for", 0),
+        ("warn_at", 101),
+        ("warn_at", True),
+        ("warn_at", 80.0),
         ("ban_for", "forever"),
         ("algorithm", "leaky"),
         ("characteristics", "user"),
@@ -118,7 +121,7 @@ def test_conditions_nested_beyond_reason_are_refused_not_a_stack_overflow():
 
 
 def test_a_skip_takes_nothing_of_counting():
-    for option in ("limit", "period", "count_distinct", "ban_for"):
+    for option in ("limit", "period", "count_distinct", "ban_for", "warn_at"):
         with pytest.raises(InvalidRule) as raised:
             Rule("bypass", action="skip", **{option: 5 if option != "count_distinct" else "user"})
         assert raised.value.field == option

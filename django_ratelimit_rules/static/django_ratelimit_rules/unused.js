@@ -4,8 +4,9 @@
 
 (() => {
     const { field, onFields } = window.ratelimit;
-    const OF_COUNTING = ["limit", "period", "characteristics", "algorithm", "count_distinct", "ban_for", "response"];
-    const NEUTRAL = { algorithm: "fixed_window" };
+    const OF_COUNTING = ["limit", "period", "characteristics", "algorithm", "count_distinct", "ban_for", "response",
+        "warn_at"];
+    const NEUTRAL = { algorithm: "fixed_window", warn_at: "80" };
 
     function unused(row) {
         if (field(row, "action").value === "skip") return OF_COUNTING;
