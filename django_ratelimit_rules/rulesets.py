@@ -87,7 +87,7 @@ def expire() -> None:
 
 def limiters() -> set[str]:
     """Return the names of all limiters that some tier has rules or a mode for."""
-    return set((_snapshot or _first_load()).tiers)
+    return {*(_snapshot or _first_load()).tiers, *_overrides}
 
 
 def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]]) -> TierRules:

@@ -1,0 +1,110 @@
+"""My limits: what the signed-in user has used of the limits that count by user. For their own eyes; reads only.
+
+A request goes in, what stands in Redis for its user comes out, by one call. What only the limited request itself could
+tell (its path, headers, body) is not known here: a rule that also counts by such a thing is left out, and a condition
+on it is taken to hold. Left out as well are rules that count different values. Log rules, skip rules, and rulesets that
+do not enforce are nobody's limits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from . import identifiers, rulesets
+from .conf import settings
+from .counters import Verb
+from .counters.redis import current
+from .engine import Action, Hit, Mode, Rule
+from .engine.matching import Matcher, ValueOf
+from .engine.properties import base_of
+from .engine.results import Number
+from .exceptions import CallableFailed
+from .registry import provider_of
+
+# What says the same of this request as of any other of the same client.
+OF_CLIENT = frozenset(("user", "ip", "is_authenticated", "is_staff"))
+
+
+@dataclass(frozen=True, slots=True)
+class MyLimit:
+    """One limit of a user. ``period`` is in seconds; ``reset_after`` in whole seconds, rounded up."""
+
+    limiter: str
+    rule: str
+    limit: int
+    period: int
+    used: Number
+    remaining: Number
+    reset_after: int
+    blocked: bool
+
+
+def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimit]:
+    """Return the limits of a request's user, those of these limiters or of all, nearest to full first.
+
+    Nothing for strangers. Raises CountersUnavailable.
+    """
+    identifier = identifiers.build(request)
+    if not settings.ENABLED or identifier.text("is_authenticated") != "1":
+        return []
+    known = rulesets.limiters()
+    names = sorted(known.intersection(limiters) if limiters else known)
+    found = [(name, hit) for name in names for hit in _hits(name, identifier.text, request)]
+    if not found:
+        return []
+    tallies = current().hit([hit for _, hit in found], 0, Verb.PEEK)
+    limits = []
+    for (name, hit), tally in zip(found, tallies, strict=True):
+        remaining = 0 if tally.banned else max(0, hit.limit - tally.used)
+        reset = math.ceil(tally.reset_ms / 1000)
+        limits.append(
+            MyLimit(
+                name, hit.rule.name, hit.limit, hit.period, tally.used, remaining, reset, tally.banned or not remaining
+            )
+        )
+    return sorted(limits, key=lambda limit: (not limit.blocked, limit.remaining / max(limit.limit, 1)))
+
+
+def _hits(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Hit]:
+    """Yield how to look at the counters of a limiter that count this user's calls."""
+    ruleset = rulesets.get(limiter)
+    for step in ruleset.steps if ruleset.mode is Mode.ENFORCE else ():
+        try:
+            if step.rule.action is Action.SKIP:
+                if _all_known(step.rule.matcher) and step.rule.matcher.holds(value_of):
+                    return
+            elif _counts_user(step.rule) and _may_hold(step.rule.matcher, value_of):
+                hit = step.hit(ruleset.keys, value_of, request, {})
+                if hit is not None:
+                    # Not enforced: looking must go on behind a limit that is full.
+                    yield hit._replace(enforced=False, looked=False)
+        except CallableFailed:
+            # A property or a limit that cannot be computed now has been logged where it matters: at the checkpoint.
+            continue
+
+
+def _counts_user(rule: Rule) -> bool:
+    """Whether a rule blocks, and its counter can be told from the user alone."""
+    names = [base_of(name) for name in rule.characteristics]
+    return rule.action is Action.LIMIT and not rule.count_distinct and "user" in names and all(map(_is_known, names))
+
+
+def _is_known(name: str) -> bool:
+    base = base_of(name)
+    return base in OF_CLIENT or provider_of(base) is not None
+
+
+def _all_known(matcher: Matcher) -> bool:
+    return all(map(_is_known, matcher.properties))
+
+
+def _may_hold(matcher: Matcher, value_of: ValueOf) -> bool:
+    """Whether all conditions hold that can be judged here, in one of the alternatives."""
+    return any(
+        all(condition(value_of(name)) for name, condition in conditions if _is_known(name))
+        for conditions in matcher.alternatives
+    )

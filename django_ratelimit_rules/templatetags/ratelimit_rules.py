@@ -1,0 +1,27 @@
+"""Template tags: ``{% load ratelimit_rules %}{% my_limits as limits %}``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+
+from .. import mylimits
+from ..exceptions import CountersUnavailable
+from ..mylimits import MyLimit
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def my_limits(context: Mapping[str, Any], *limiters: str) -> list[MyLimit]:
+    """Return the limits of the signed-in user, of these limiters or of all: the same as the view of this name.
+
+    Nothing for strangers, while Redis is away, and without a request in the context.
+    """
+    request = context.get("request")
+    try:
+        return mylimits.of_user(request, limiters) if request is not None else []
+    except CountersUnavailable:
+        return []

@@ -1,0 +1,31 @@
+"""Views for the project's URLs: ``my_limits`` answers the signed-in user with the limits that count by user, as JSON.
+
+path("limits/", my_limits)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from . import mylimits
+from .exceptions import CountersUnavailable
+
+
+@never_cache
+@require_safe
+def my_limits(request: HttpRequest) -> JsonResponse:
+    """Return ``{"limits": [{"limiter", "rule", "limit", "period", "used", "remaining", "reset_after", "blocked"}]}``.
+
+    ``?limiter=search`` asks for one limiter, and may be repeated. 401 for strangers, 503 while Redis is away.
+    """
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
+        return JsonResponse({"detail": "Sign in to see your limits."}, status=401)
+    try:
+        limits = mylimits.of_user(request, request.GET.getlist("limiter"))
+    except CountersUnavailable:
+        return JsonResponse({"detail": "Limits cannot be told at the moment."}, status=503)
+    return JsonResponse({"limits": [asdict(limit) for limit in limits]})
