@@ -13,11 +13,12 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks, live, logs, metrics, outcomes, refresher
+        from . import checks, divergence, live, logs, metrics, outcomes, refresher
 
         metrics.connect()
         logs.connect()
         live.connect()
+        divergence.connect()
         outcomes.connect()
         refresher.connect()
         checks.connect()

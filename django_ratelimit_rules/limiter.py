@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from math import isfinite
 from time import perf_counter
@@ -16,7 +16,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from . import decisions, engine, identifiers, refresher, rulesets, signals, sometimes
+from . import comparing, decisions, engine, identifiers, refresher, rulesets, signals, sometimes
 from .conf import settings
 from .counters import Verb
 from .counters.memory import MemoryCounters
@@ -215,6 +215,48 @@ class Limiter:
         except CountersUnavailable as error:
             return engine.explain(traced, None, str(error))
 
+    @property
+    def mode(self) -> Mode:
+        """The ruleset's mode now; ``off`` while the app is switched off."""
+        return self._ruleset().mode
+
+    async def amode(self) -> Mode:
+        """As :attr:`mode`; the first load of a process waits in a thread."""
+        return (await self._aruleset()).mode
+
+    def compare(
+        self,
+        identifier: Identifier,
+        legacy_blocked: bool | Callable[[], bool],
+        cost: Number = 1,
+        context: object = None,
+    ) -> Result:
+        """Check beside a legacy limiter, and return the answer of the one that decides by the ruleset's mode.
+
+        ``off``: the legacy one; nothing else is asked. ``dry_run``: the legacy one; each agreement or divergence is
+        counted and sampled into the log. ``enforce``: ours; ``legacy_blocked`` is not called if it is a function.
+        """
+        mode = self.mode
+        if mode is Mode.ENFORCE:
+            return self.check(identifier, cost, context)
+        blocked = bool(legacy_blocked() if callable(legacy_blocked) else legacy_blocked)
+        return _beside(self.check(identifier, cost, context), blocked)
+
+    async def acompare(
+        self,
+        identifier: Identifier,
+        legacy_blocked: bool | Callable[[], bool] | Callable[[], Awaitable[bool]],
+        cost: Number = 1,
+        context: object = None,
+    ) -> Result:
+        """As :meth:`compare`, on the running event loop; ``legacy_blocked`` may be an async function."""
+        mode = await self.amode()
+        if mode is Mode.ENFORCE:
+            return await self.acheck(identifier, cost, context)
+        said = legacy_blocked() if callable(legacy_blocked) else legacy_blocked
+        blocked = bool(await said if isinstance(said, Awaitable) else said)
+        return _beside(await self.acheck(identifier, cost, context), blocked)
+
     def check_request(
         self,
         request: HttpRequest,
@@ -356,6 +398,14 @@ def _send(signal: Any, limiter: str, **facts: object) -> None:
         # send_robust answers for synchronous receivers; an asynchronous one may fail before it is called.
         if sometimes.due(f"signal.{limiter}"):
             logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", limiter)
+
+
+def _beside(result: Result, legacy_blocked: bool) -> Result:
+    """Compare a result with what the legacy limiter said, and return the answer of the one that decides."""
+    if result.mode is Mode.ENFORCE:
+        return result
+    comparing.compare(result, legacy_blocked)
+    return comparing.decided_by_legacy(result, legacy_blocked)
 
 
 def _off(limiter: str) -> Ruleset:

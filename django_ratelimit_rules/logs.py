@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from . import signals, sometimes
+from .comparing import facts_of, would_block
 from .engine import Algorithm, Evaluation, FailureMode, Hit, Plan, Result, Ruleset
 from .inflight import current_request
 
@@ -99,6 +100,21 @@ def _refused(limiter: str, evaluation: Evaluation, hit: Hit | None, cost: float)
     return sometimes.nth(f"blocked.{hit.key if hit else f'{limiter}.{evaluation.rule}'}")
 
 
+def log_comparison(
+    limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool, **_: object
+) -> None:
+    """Receiver of ``signals.compared``: both verdicts, at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
+    if not _chosen(sometimes.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
+        return
+    logger.log(
+        logging.WARNING if agreement == "diverge" else logging.INFO,
+        "Rate limiters compared: limiter=%s agreement=%s boundary=%s legacy=%s ours=%s rule=%s used=%s limit=%s",
+        *(limiter, agreement, "true" if boundary else "false"),
+        *("block" if blocked else "allow" for blocked in (legacy_blocked, would_block(result))),
+        *("-" if value is None else value for value in facts_of(result).values()),
+    )
+
+
 def log_failure(limiter: str, error: Exception, failure_mode: FailureMode, **_: object) -> None:
     """Receiver of ``signals.failed``: one line per limiter and minute."""
     if sometimes.due(f"failed.{limiter}"):
@@ -114,3 +130,4 @@ def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
     signals.checked.connect(log_check, dispatch_uid="django_ratelimit_rules.logs")
     signals.failed.connect(log_failure, dispatch_uid="django_ratelimit_rules.logs")
+    signals.compared.connect(log_comparison, dispatch_uid="django_ratelimit_rules.logs")

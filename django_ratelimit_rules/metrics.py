@@ -115,6 +115,11 @@ def count_error(limiter: str, **_: object) -> None:
     errors.labels(limiter).inc()
 
 
+def count_comparison(limiter: str, agreement: str, boundary: bool, **_: object) -> None:
+    """Receiver of ``signals.compared``."""
+    shadow.labels(limiter, agreement, "true" if boundary else "false").inc()
+
+
 def show_rules(**_: object) -> None:
     """Receiver of ``signals.rules_loaded``: the gauges show the limits in force, and drop those that are gone."""
     shown = {}
@@ -175,4 +180,5 @@ def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
     signals.checked.connect(count_check, dispatch_uid="django_ratelimit_rules.metrics")
     signals.failed.connect(count_error, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.compared.connect(count_comparison, dispatch_uid="django_ratelimit_rules.metrics")
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from .. import rulestext
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
-from . import guards
+from . import guards, moving
 from .explain import Explains
 from .forms import RulesFormSet
 from .guards import Guarded
@@ -110,6 +110,7 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
         context["may_turn"] = guards.may(request, guards.LIMITS)
         if obj is not None and guards.may(request, guards.SWITCH):
             context["switches"] = switch_links(obj)
+        context["divergence"] = moving.sentences(obj.name) if obj else ""
         drawn = charts(obj.name) if obj else {}
         for inline in context["inline_admin_formsets"] if drawn else ():
             for form in inline.formset.initial_forms:

@@ -14,12 +14,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 
 from .. import rulesets, rulestext, versions
+from ..divergence import TARGET, Divergence
 from ..exceptions import CountersUnavailable
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from ..tiers import Tier, TierRules
 from ..versions import Author
-from . import guards
+from . import guards, moving
 from .confirmation import Step, confirm
 from .history import CHANGE_PAGE
 
@@ -74,6 +75,7 @@ class Switches(Mixin):
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
         label, effect = MODES[mode]
+        compared = moving.found(ruleset.name) if mode == "enforce" else None
         step = Step(
             title=f"{label}: {ruleset.name}",
             action=f"switched to {mode.replace('_', ' ')}",
@@ -82,8 +84,8 @@ class Switches(Mixin):
             after=after,
             perform=perform,
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
-            said=[effect, *_blocking(after[ruleset.name], mode)],
-            warnings=list(_mode_above(ruleset.name)),
+            said=[effect, *_blocking(after[ruleset.name], mode), *([moving.said(compared)] if compared else [])],
+            warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=last_hour(ruleset.name),
             ruleset=ruleset,
         )
@@ -173,6 +175,11 @@ def _mode_above(limiter: str) -> Iterator[str]:
     stated = rulesets.stated(limiter).get(Tier.FILE, TierRules()).mode
     if stated:
         yield f"The rules file states the mode {stated.replace('_', ' ')}, and wins: this changes nothing."
+
+
+def _disagreeing(compared: Divergence | None) -> Iterator[str]:
+    if compared and compared.day.share > TARGET:
+        yield "This limiter and the legacy limiter disagree more than the target has it."
 
 
 def _hidden(ruleset: Ruleset, rule: Rule) -> Iterator[str]:

@@ -6,7 +6,7 @@ answer of a view that was asked about gets the headers, and rules by outcome are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -19,7 +19,8 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from ..engine import Result
+from ..comparing import compare
+from ..engine import Mode, Result
 from ..identifiers import http_request
 from ..limiter import Limiter, results_of
 from ..outcomes import settle
@@ -43,19 +44,31 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
     """Let the limiter decide that the view names as ``throttle_limiter``.
 
     For views that cannot name one, or have several, there is :func:`rule_throttle`. A subclass may set ``limiter`` and
-    ``cost``, and say more about a request in :meth:`get_identifier`. REST framework asks all throttles of a view, also
-    after one has refused.
+    ``cost``, and say more about a request in :meth:`get_identifier`. ``legacy`` (or the view's ``throttle_legacy``) are
+    the throttles that were there before: they decide until the ruleset enforces. REST framework asks all throttles of a
+    view, also after one has refused.
     """
 
     limiter: Limiter | str | None = None
     cost: int | float = 1
+    legacy: Sequence[type[BaseThrottle]] = ()
     _result: Result | None = None
+    _legacy_waits: list[float | None] | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Return whether the limiter lets the request pass. Raises TemporarilyUnavailable when it failed closed."""
         limiter = self.get_limiter(view)
         if limiter is None:
             return True
+        waits = None if limiter.mode is Mode.ENFORCE else self._ask_legacy(request, view)
+        result = self._check(limiter, request, view)
+        if waits is None or result.mode is Mode.ENFORCE:
+            return not result.blocked
+        self._legacy_waits = waits
+        compare(result, bool(waits))
+        return not waits
+
+    def _check(self, limiter: Limiter, request: Request, view: APIView) -> Result:
         # Looking at auth authenticates, if the view has not done so yet, and puts REST framework's user into Django's
         # request, where the properties find it.
         facts = {**facts_of(request.auth), **self.get_identifier(request, view)}
@@ -66,10 +79,20 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
             _follow(view, http)
         if self._result.blocked and status_of(self._result) == 503:
             raise TemporarilyUnavailable(self.wait())
-        return not self._result.blocked
+        return self._result
+
+    def _ask_legacy(self, request: Request, view: APIView) -> list[float | None] | None:
+        """Return the waits of the legacy throttles that refuse, as REST framework asks for them: all, in order."""
+        legacy = self.legacy or getattr(view, "throttle_legacy", ())
+        if not legacy:
+            return None
+        throttles = [throttle() for throttle in legacy]
+        return [throttle.wait() for throttle in throttles if not throttle.allow_request(request, view)]
 
     def wait(self) -> float | None:
-        """Return the seconds until the request could pass, at least 1; None when it never could."""
+        """Return the seconds until the request could pass, at least 1; None when it never could, or nobody says."""
+        if self._legacy_waits is not None:
+            return max((wait for wait in self._legacy_waits if wait is not None), default=None)
         retry_after = self._result.retry_after if self._result else None
         return None if retry_after is None else max(1.0, retry_after)
 
@@ -93,10 +116,16 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         return {}
 
 
-def rule_throttle(limiter: Limiter | str, *, cost: int | float = 1) -> type[RuleThrottle]:
+def rule_throttle(
+    limiter: Limiter | str, *, cost: int | float = 1, legacy: Sequence[type[BaseThrottle]] = ()
+) -> type[RuleThrottle]:
     """Return a throttle class for one limiter: for function views, actions, and views with several limiters."""
     named = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
-    return type("RuleThrottle", (RuleThrottle,), {"limiter": named, "cost": cost, "__module__": __name__})
+    return type(
+        "RuleThrottle",
+        (RuleThrottle,),
+        {"limiter": named, "cost": cost, "legacy": tuple(legacy), "__module__": __name__},
+    )
 
 
 def _follow(view: APIView, request: HttpRequest) -> None:

@@ -12,6 +12,7 @@ from django.core.management import call_command
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.management.commands.ratelimit_dashboard import ALERTS
+from django_ratelimit_rules.monitoring.expressions import Expressions
 from django_ratelimit_rules.testing import override_ruleset
 
 pytestmark = [
@@ -166,3 +167,16 @@ def test_a_limiter_that_fails_closed_calls_somebody_and_thresholds_are_the_comma
     assert rules[FAILS]["labels"]["severity"] == "critical"
     assert rules[SLOW]["expr"].endswith("> 0.5")
     assert BYPASSED not in rules
+
+
+def test_divergence_is_told_apart_by_the_edge_of_the_window_as_shares_of_all_comparisons(tmp_path):
+    series = {name.replace('"false"', f'"{edge}"'): value for edge, agreement, value in (
+        ("false", "match", 970), ("false", "diverge", 10), ("true", "match", 0), ("true", "diverge", 20)
+    ) for name, value in [compared(value, agreement)]}  # fmt: skip
+    expected = [{"labels": '{boundary="true"}', "value": 0.02}, {"labels": '{boundary="false"}', "value": 0.01}]
+    asked = {"expr": Expressions().divergence_at_boundary("10m", "search"), "eval_time": "60m", "exp_samples": expected}
+    case = {"interval": "1m", "input_series": growing(series), "promql_expr_test": [asked]}
+    (tmp_path / "tests.yml").write_text(
+        yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [case]})
+    )
+    promtool("test", "rules", "tests.yml", folder=tmp_path)

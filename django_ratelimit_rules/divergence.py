@@ -1,0 +1,150 @@
+"""How often our limiter and the legacy one disagreed in the last days, from all processes. Read by the admin.
+
+Comparisons are added up in this process, by limiter and hour, and written to Redis every few seconds by the refresher's
+thread: a hash an hour of three numbers, kept for eight days. So a request pays an addition for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from . import refresher, signals
+from .conf import settings
+from .counters.redis import current
+from .exceptions import CountersUnavailable
+
+HOUR = 3600
+DAY_HOURS = 24
+KEPT_HOURS = 8 * DAY_HOURS
+WRITE_SECONDS = 5.0
+# The share of divergences up to which moving over is no risk.
+TARGET = 0.005
+FIELDS = ("compared", "diverged", "at_boundary")
+
+_lock = threading.Lock()
+_counts: dict[tuple[str, int], list[int]] = {}
+_written = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The comparisons of one hour. ``start`` is the POSIX time it began at; ``at_boundary`` are those divergences that
+    were within a second of a clock-aligned edge of a window."""
+
+    start: int
+    compared: int
+    diverged: int
+    at_boundary: int
+
+    @property
+    def share(self) -> float:
+        """The share that diverged, from 0 to 1."""
+        return self.diverged / self.compared if self.compared else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The comparisons of the last 24 hours by the clock, the one that runs included. ``last_exceeded`` is the latest
+    hour of the last eight days whose share was above the target, None when there was none."""
+
+    day: Hour
+    last_exceeded: Hour | None
+
+    def __str__(self) -> str:
+        return f"{100 * self.day.share:.1f} % of {self.day.compared:,}"
+
+
+def count(limiter: str, agreement: str, boundary: bool, **_: object) -> None:
+    """Receiver of ``signals.compared``."""
+    if settings.LIVE:
+        diverged = agreement == "diverge"
+        with _lock:
+            numbers = _counts.setdefault((limiter, int(time.time()) // HOUR), [0, 0, 0])
+            numbers[0] += 1
+            numbers[1] += diverged
+            numbers[2] += diverged and boundary
+
+
+def write_when_due() -> None:
+    """Write what came together, once every few seconds; called by the refresher's thread."""
+    if time.monotonic() - _written >= WRITE_SECONDS:
+        write()
+
+
+def write() -> None:
+    """Write what came together in this process; what cannot be written waits for the next time."""
+    global _counts, _written
+    with _lock:
+        counts, _counts = _counts, {}
+        _written = time.monotonic()
+    sums = {
+        _name(limiter, hour): {field: number for field, number in zip(FIELDS, numbers, strict=True) if number}
+        for (limiter, hour), numbers in counts.items()
+    }
+    if not sums:
+        return
+    try:
+        current().add(sums, KEPT_HOURS * HOUR)
+    except CountersUnavailable:
+        _put_back(counts)
+
+
+def _put_back(counts: dict[tuple[str, int], list[int]]) -> None:
+    oldest = int(time.time()) // HOUR - KEPT_HOURS
+    with _lock:
+        for key, numbers in counts.items():
+            if key[1] > oldest:
+                _counts[key] = [a + b for a, b in zip(_counts.get(key, (0, 0, 0)), numbers, strict=True)]
+
+
+def last_day(limiter: str) -> Divergence | None:
+    """Return how a limiter agreed with the legacy one; None when nothing was compared in the last eight days.
+
+    Raises CountersUnavailable.
+    """
+    write()
+    now = int(time.time()) // HOUR
+    hours = range(now - KEPT_HOURS + 1, now + 1)
+    stored = current().added([_name(limiter, hour) for hour in hours])
+    read = [_hour(hour, numbers) for hour, numbers in zip(hours, stored, strict=True)]
+    if not any(hour.compared for hour in read):
+        return None
+    day = read[-DAY_HOURS:]
+    summed = (sum(getattr(hour, field) for hour in day) for field in FIELDS)
+    exceeded = [hour for hour in read if hour.share > TARGET]
+    return Divergence(Hour(day[0].start, *summed), exceeded[-1] if exceeded else None)
+
+
+def _hour(hour: int, stored: dict[bytes, bytes]) -> Hour:
+    texts = (stored.get(field.encode(), b"0") for field in FIELDS)
+    return Hour(hour * HOUR, *(int(text) if text.isdigit() and len(text) < 19 else 0 for text in texts))
+
+
+def _name(limiter: str, hour: int) -> str:
+    return f"compared:{limiter}:{hour}"
+
+
+def forget() -> None:
+    """Forget what was counted but not written yet: for tests, and for a forked child, whose parent writes it."""
+    global _lock, _counts
+    _lock = threading.Lock()
+    _counts = {}
+
+
+def _write_at_exit() -> None:
+    # A worker that is stopped takes no comparison along; a Redis that is gone by then must not show in its last words.
+    with suppress(Exception):
+        write()
+
+
+def connect() -> None:
+    """Listen to comparisons, and be called by the refresher; called once by the app config."""
+    signals.compared.connect(count, dispatch_uid="django_ratelimit_rules.divergence")
+    refresher.also(write_when_due)
+    atexit.register(_write_at_exit)
+    os.register_at_fork(after_in_child=forget)

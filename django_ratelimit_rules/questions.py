@@ -1,0 +1,92 @@
+"""What one use of the decorator asks: its limiter, about which requests, with which facts and cost.
+
+A request and the view's arguments go in, the limiter's result comes out; what is answered then is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from django.http import HttpRequest
+
+from .engine import Result
+from .exceptions import CallableFailed
+from .identifiers import http_request
+from .limiter import Limiter, results_of
+from .outcomes import ANSWERS
+
+Facts = Callable[..., Mapping[str, Any]] | Callable[..., Awaitable[Mapping[str, Any]]]
+Cost = int | float | Callable[..., int | float] | Callable[..., Awaitable[int | float]]
+
+
+class Question:
+    """What to ask a limiter about the requests of one view, as the decorator's arguments say it."""
+
+    def __init__(self, limiter: Limiter, identifier: Facts | None, cost: Cost, methods: Iterable[str] | None) -> None:
+        if isinstance(methods, str):
+            raise TypeError(f"methods must be a list such as [{methods!r}], not a text")
+        self.limiter = limiter
+        self.identifier = identifier
+        self.cost = cost
+        self.methods = None if methods is None else frozenset(method.upper() for method in methods)
+        if self.methods and "GET" in self.methods:
+            self.methods |= {"HEAD"}
+
+    def __str__(self) -> str:
+        return f"rate_limited({self.limiter.name!r})"
+
+    @property
+    def for_class(self) -> str:
+        """How to put this decorator on a class, for error messages."""
+        return f'@method_decorator({self}, name="dispatch")'
+
+    def request(self, first: object) -> HttpRequest:
+        """Return the request that a view got. Raises TypeError when its first argument is something else."""
+        try:
+            http = http_request(first)
+        except TypeError:
+            raise TypeError(
+                f"{self} got a {type(first).__name__} in place of the request: on a method write"
+                f" @method_decorator({self}), for all methods of a class {self.for_class}"
+            ) from None
+        # Views may look at request.rate_limits whether or not anything was checked.
+        results_of(http)
+        return http
+
+    def concerns(self, request: HttpRequest) -> bool:
+        """Whether the request's method is one of those that are checked."""
+        return self.methods is None or (request.method or "").upper() in self.methods
+
+    def check(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
+        """Ask the limiter; ``request`` is what the view got, ``http`` Django's own inside it."""
+        try:
+            asked = self._asked(request, args, kwargs)
+        except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
+            return self.limiter.fail_request(http, self._failure(error))
+        return self.limiter.check_request(http, **asked)
+
+    async def acheck(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
+        """As :meth:`check`, on the running event loop; identifier and cost may be async functions."""
+        try:
+            asked = self._asked(request, args, kwargs)
+            for name in ("identifier", "cost"):
+                if isinstance(asked[name], Awaitable):
+                    asked[name] = await asked[name]
+        except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
+            return await self.limiter.afail_request(http, self._failure(error))
+        return await self.limiter.acheck_request(http, **asked)
+
+    def _asked(self, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        facts = None if self.identifier is None else self.identifier(request, *args, **kwargs)
+        cost = self.cost(request, *args, **kwargs) if callable(self.cost) else self.cost
+        return {"identifier": facts, "cost": cost, "kwargs": kwargs}
+
+    def _failure(self, error: Exception) -> CallableFailed:
+        """Return what to fail with when the question could not be computed. Raises the error itself where it is an
+        answer: an identifier may look up what the view is about, and find that there is none."""
+        if isinstance(error, ANSWERS):
+            raise error
+        failure = CallableFailed.because(f"the identifier or cost of {self}", error)
+        failure.__cause__ = error
+        return failure
