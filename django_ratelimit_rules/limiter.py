@@ -6,7 +6,6 @@ A request or an identifier goes in, a :class:`engine.Result` comes out. The whol
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from . import comparing, decisions, engine, identifiers, refresher, rulesets, signals, sometimes
+from . import comparing, decisions, engine, identifiers, refresher, rulesets, signals
 from .conf import settings
 from .counters import Verb
 from .counters.memory import MemoryCounters
@@ -28,8 +27,6 @@ from .engine.results import Number
 from .engine.rules import check_name
 from .engine.values import canonical
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
-
-logger = logging.getLogger(__name__)
 
 Identifier = Mapping[str, Any]
 FAILURES = (CountersUnavailable, CallableFailed)
@@ -103,7 +100,7 @@ class Limiter:
         planned = None
         try:
             planned = engine.plan(ruleset, value_of, context)
-            tallies = current().hit(planned.hits, cost, verb) if planned.hits else ()
+            tallies = current().hit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
@@ -132,7 +129,7 @@ class Limiter:
                 if request
                 else engine.plan(ruleset, value_of, context)
             )
-            tallies = await current().ahit(planned.hits, cost, verb) if planned.hits else ()
+            tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
@@ -367,7 +364,7 @@ class Limiter:
         return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, pause)
 
     def _report(self, ruleset: Ruleset, error: Exception) -> None:
-        _send(signals.failed, limiter=self.name, error=error, failure_mode=ruleset.failure_mode)
+        signals.failed.announce(Limiter, self.name, error=error, failure_mode=ruleset.failure_mode)
 
     def _announce(
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
@@ -376,7 +373,7 @@ class Limiter:
         if verb is Verb.PEEK:
             result.pending = ()
         if verb is Verb.CHECK:
-            _send(signals.checked, limiter=self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
+            signals.checked.announce(Limiter, self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
         return result
 
 
@@ -389,15 +386,6 @@ def results_of(request: HttpRequest) -> dict[str, Result]:
     """Return the results of this request so far, by limiter; the same dictionary is ``request.rate_limits``."""
     results: dict[str, Result] = request.__dict__.setdefault("rate_limits", {})
     return results
-
-
-def _send(signal: Any, limiter: str, **facts: object) -> None:
-    try:
-        signal.send_robust(Limiter, limiter=limiter, **facts)
-    except Exception:
-        # send_robust answers for synchronous receivers; an asynchronous one may fail before it is called.
-        if sometimes.due(f"signal.{limiter}"):
-            logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", limiter)
 
 
 def _beside(result: Result, legacy_blocked: bool) -> Result:

@@ -19,8 +19,8 @@ from . import metrics, refresher, rulesets
 from .conf import settings
 from .counters import Verb
 from .counters.redis import current
-from .engine import Action, Hit, Rule
-from .engine.plans import counter_prefix
+from .engine import Action, Hit
+from .engine.plans import Step
 from .engine.results import Number
 from .exceptions import CountersUnavailable
 from .metrics import ALL
@@ -186,14 +186,14 @@ def heaviest(limiter: str, most: int = 20) -> Heaviest:
 
     Rules with a computed limit are left out. Raises CountersUnavailable.
     """
-    prefixes = {counter_prefix(limiter, rule): rule for rule in rulesets.get(limiter).rules if rule.counts}
+    steps = {step.prefix: step for step in rulesets.get(limiter).steps if step.rule.counts}
     keys, complete = current().keys(limiter, MOST_KEYS)
-    hits = [hit for hit in (_hit(key, prefixes) for key in keys) if hit]
+    hits = [hit for hit in (_hit(key, steps) for key in keys) if hit]
     found = []
     for start in range(0, len(hits), KEYS_AT_ONCE):
         chunk = hits[start : start + KEYS_AT_ONCE]
         for hit, tally in zip(chunk, current().hit(chunk, 0, Verb.PEEK), strict=True):
-            who = hit.key.removeprefix(counter_prefix(limiter, hit.rule))
+            who = hit.key.partition(":")[2]
             reset = tally.reset_ms / 1000
             found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
     found.sort(key=_weight, reverse=True)
@@ -201,12 +201,13 @@ def heaviest(limiter: str, most: int = 20) -> Heaviest:
     return Heaviest(found[:most], full, len(found), complete)
 
 
-def _hit(key: str, prefixes: dict[str, Rule]) -> Hit | None:
+def _hit(key: str, steps: dict[str, Step]) -> Hit | None:
     """Return how to look at a counter, None when no rule in force counts in it, or its limit is computed."""
-    rule = prefixes.get(":".join(key.split(":", 3)[:3]) + ":")
-    if rule is None or not isinstance(rule.limit, int) or not isinstance(rule.period, int):
+    step = steps.get(key.partition(":")[0] + ":")
+    if step is None or step.terms is None:
         return None
-    return Hit(rule, key, rule.limit, rule.period, False, False, "" if rule.count_distinct else None)
+    terms = step.terms._replace(enforced=False, looked=False)
+    return terms.hit(key, "" if step.rule.count_distinct else None)
 
 
 def _weight(heavy: Heavy) -> tuple[bool, float, float]:

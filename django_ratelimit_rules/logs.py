@@ -128,6 +128,6 @@ def _one_line(error: Exception) -> str:
 
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
-    signals.checked.connect(log_check, dispatch_uid="django_ratelimit_rules.logs")
-    signals.failed.connect(log_failure, dispatch_uid="django_ratelimit_rules.logs")
+    signals.checked.tell(log_check)
+    signals.failed.tell(log_failure)
     signals.compared.connect(log_comparison, dispatch_uid="django_ratelimit_rules.logs")

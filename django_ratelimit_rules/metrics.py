@@ -1,22 +1,53 @@
 """Metrics of every check, in the registry that django-prometheus serves. Labels come from configuration alone.
 
-Listens to the app's signals.
+Listens to the app's signals. A check is counted in plain numbers, in a quarter of the time that prometheus_client's
+counters take; what has come together is added to those when somebody looks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from operator import add
+from typing import Any
 
+import prometheus_client
 from django_prometheus.conf import NAMESPACE
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Gauge, Metric
 from prometheus_client.values import ValueClass
 
 from . import rulesets, signals
-from .engine import Action, Mode, Outcome, Result
+from .engine import Action, Mode, Outcome, Plan, Result
+from .engine.plans import Chain
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
 ALL = "*"
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+
+# The labels of an evaluation: rule, action, result, exceeded.
+Labels = tuple[str, str, str, bool]
+MULTIPROCESS = getattr(ValueClass, "__name__", "") == "MmapedValue"
+
+
+class Counter(prometheus_client.Counter):
+    """A counter that is up to date whenever it is read."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return its samples."""
+        settle()
+        return super().collect()
+
+
+class Histogram(prometheus_client.Histogram):
+    """A histogram that is up to date whenever it is read."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return its samples."""
+        settle()
+        return super().collect()
+
 
 calls = Counter(
     "django_rate_limiter_calls_total",
@@ -64,50 +95,118 @@ shadow = Counter(
     namespace=NAMESPACE,
 )
 
-Count = Callable[[], None]
+
+class Waiting:
+    """What one limiter's checks counted since the counters were last brought up to date.
+
+    ``chains`` count the calls that all rules of a chain let pass, which are most; ``evaluations`` the other rules that
+    were met, by the labels of their counter.
+    """
+
+    __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "seconds")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.blocked = 0
+        self.chains: dict[Chain, int] = {}
+        self.evaluations: dict[Labels, int] = {}
+        self.seconds = 0.0
+        self.buckets = [0] * (len(BUCKETS) + 1)
+
+    def by_labels(self) -> dict[Labels, int]:
+        """Return the evaluations of all calls."""
+        found = dict(self.evaluations)
+        for chain, number in self.chains.items():
+            for rule in (*(step.rule for step in chain.steps), chain.skip):
+                if rule is not None:
+                    labels = (rule.name, rule.action, Outcome.ALLOW, False)
+                    found[labels] = found.get(labels, 0) + number
+        return found
 
 
 class Children:
     """The counters of one limiter, each looked up once: ``labels()`` costs more than counting."""
 
-    __slots__ = ("_limiter", "allow", "block", "evaluations", "observe")
+    __slots__ = ("_evaluations", "_limiter", "_seconds", "allow", "block")
 
     def __init__(self, limiter: str) -> None:
         self._limiter = limiter
-        self.evaluations: dict[tuple[str, str, str, bool], Count] = {}
-        self.allow: Count = calls.labels(limiter, "allow").inc
-        self.block: Count = calls.labels(limiter, "block").inc
-        self.observe: Callable[[float], None] = check_seconds.labels(limiter).observe
+        self._evaluations: dict[Labels, Any] = {}
+        self._seconds: Any = check_seconds.labels(limiter)
+        self.allow = calls.labels(limiter, "allow")
+        self.block = calls.labels(limiter, "block")
 
-    def of_evaluation(self, rule: str, action: str, result: str, exceeded: bool) -> Count:
-        """Look up the counter of evaluations with these labels."""
-        labels = (self._limiter, rule, str(action), str(result), "true" if exceeded else "false")
-        count: Count = rule_evaluations.labels(*labels).inc
-        self.evaluations[rule, action, result, exceeded] = count
-        return count
+    def add(self, waiting: Waiting) -> None:
+        """Count what waited."""
+        self.allow.inc(waiting.calls - waiting.blocked)
+        self.block.inc(waiting.blocked)
+        for labels, number in waiting.by_labels().items():
+            child = self._evaluations.get(labels)
+            if child is None:
+                rule, action, result, exceeded = labels
+                words = (rule, str(action), str(result), "true" if exceeded else "false")
+                child = self._evaluations[labels] = rule_evaluations.labels(self._limiter, *words)
+            child.inc(number)
+        # A histogram takes one value at a time; its own sum and buckets take them together.
+        self._seconds._sum.inc(waiting.seconds)
+        for bucket, number in zip(self._seconds._buckets, waiting.buckets, strict=True):
+            if number:
+                bucket.inc(number)
+
+    def sums(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield for each rule what it counted: calls, how many exceeded, how many were blocked. ALL is all calls."""
+        blocked = _number(self.block)
+        yield ALL, _number(self.allow) + blocked, blocked, blocked
+        for (rule, _, result, exceeded), child in list(self._evaluations.items()):
+            number = _number(child)
+            yield rule, number, number if exceeded else 0, number if result == Outcome.BLOCK else 0
 
 
+_lock = threading.Lock()
+_waiting: dict[str, Waiting] = {}
 _of: dict[str, Children] = {}
 _shown: dict[tuple[str, str], tuple[int, int]] = {}
 
 
-def count_check(limiter: str, result: Result, seconds: float, **_: object) -> None:
-    """Receiver of ``signals.checked``."""
-    children = _of.get(limiter)
-    if children is None:
-        children = _of[limiter] = Children(limiter)
-    if result.action is Outcome.ALLOW:
-        children.allow()
-    else:
-        children.block()
-    known = children.evaluations
+def count_check(limiter: str, result: Result, seconds: float, plan: Plan | None = None, **_: object) -> None:
+    """Receiver of ``signals.checked``: counts in plain numbers, which a scrape turns into metrics."""
+    with _lock:
+        waiting = _waiting.get(limiter)
+        if waiting is None:
+            waiting = _waiting[limiter] = Waiting()
+        waiting.calls += 1
+        waiting.seconds += seconds
+        waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
+        chain = plan.hits.chain if plan is not None else None
+        if chain is not None and not result.exceeded and not result.error:
+            waiting.chains[chain] = waiting.chains.get(chain, 0) + 1
+        else:
+            _count_evaluations(waiting, result)
+    if starts_afresh():
+        # Whoever scrapes reads this process's files, and cannot ask it to bring them up to date.
+        settle()
+
+
+def _count_evaluations(waiting: Waiting, result: Result) -> None:
+    if result.action is Outcome.BLOCK:
+        waiting.blocked += 1
+    counts = waiting.evaluations
     for evaluation in result.evaluations:
-        key = (evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
-        (known.get(key) or children.of_evaluation(*key))()
+        labels = (evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
+        counts[labels] = counts.get(labels, 0) + 1
     if result.skipped and result.rule is not None:
-        skipped = (result.rule, Action.SKIP, Outcome.ALLOW, False)
-        (known.get(skipped) or children.of_evaluation(*skipped))()
-    children.observe(seconds)
+        labels = (result.rule, Action.SKIP, Outcome.ALLOW, False)
+        counts[labels] = counts.get(labels, 0) + 1
+
+
+def settle() -> None:
+    """Bring the metrics up to date with the checks; each scrape begins with it."""
+    with _lock:
+        for limiter in list(_waiting):
+            children = _of.get(limiter)
+            if children is None:
+                children = _of[limiter] = Children(limiter)
+            children.add(_waiting.pop(limiter))
 
 
 def count_error(limiter: str, **_: object) -> None:
@@ -148,22 +247,18 @@ def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
 
     The rule ALL stands for all calls of a limiter; of those, exceeded are the blocked ones.
     """
+    settle()
     sums: dict[tuple[str, str], tuple[int, int, int]] = {}
     for limiter, children in list(_of.items()):
-        blocked = _number(children.block)
-        sums[limiter, ALL] = (_number(children.allow) + blocked, blocked, blocked)
-        for (rule, _, result, exceeded), count in list(children.evaluations.items()):
-            number = _number(count)
-            calls, over, refused = sums.get((limiter, rule), (0, 0, 0))
-            refused += number if result == Outcome.BLOCK else 0
-            sums[limiter, rule] = (calls + number, over + number if exceeded else over, refused)
+        for rule, *numbers in children.sums():
+            calls, exceeded, blocked = map(add, sums.get((limiter, rule), (0, 0, 0)), numbers)
+            sums[limiter, rule] = (calls, exceeded, blocked)
     return sums
 
 
-def _number(count: Count) -> int:
+def _number(child: Any) -> int:
     # The counter's own value, because collect() makes objects of all series: a hundred times the work.
-    value: float = count.__self__._value.get()  # type: ignore[attr-defined]
-    return int(value)
+    return int(child._value.get())
 
 
 def prefix() -> str:
@@ -173,12 +268,20 @@ def prefix() -> str:
 
 def starts_afresh() -> bool:
     """Whether a forked child counts from zero, because each process has files of its own."""
-    return getattr(ValueClass, "__name__", "") == "MmapedValue"
+    return MULTIPROCESS
+
+
+def _fork() -> None:
+    """Make a new lock: in a forked child the old one may be held by a thread that is not there."""
+    global _lock
+    _lock = threading.Lock()
 
 
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
-    signals.checked.connect(count_check, dispatch_uid="django_ratelimit_rules.metrics")
-    signals.failed.connect(count_error, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.checked.tell(count_check)
+    signals.failed.tell(count_error)
     signals.compared.connect(count_comparison, dispatch_uid="django_ratelimit_rules.metrics")
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")
+    # What waits is the parent's, which goes on to count it.
+    os.register_at_fork(before=settle, after_in_child=_fork)

@@ -9,6 +9,7 @@ import pytest
 from django.test import RequestFactory
 
 from django_ratelimit_rules import Limiter, Rule, decisions, rate_limited
+from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -27,7 +28,7 @@ def test_a_refusal_has_an_id_under_which_it_is_explained_for_an_hour(limiter, re
     said = decisions.find(result.decision)
     assert (said["limiter"], said["action"], said["rule"]) == ("search", "block", "full")
     assert said["values"] == [["ip", "203.0.113.7"]]
-    assert said["rules"][0]["counter"] == "{search}full:f:ip:203.0.113.7"
+    assert said["rules"][0]["counter"] == prefixes("search", [FULL])[0] + "203.0.113.7"
     [key] = redis_client.keys("*decision*")
     assert 3590 <= redis_client.ttl(key) <= 3600
 

@@ -14,6 +14,7 @@ from django.urls import path
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.engine import FailureMode
+from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.logs import RateLimitsFilter, log_failure
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
@@ -79,7 +80,7 @@ def test_block_is_a_warning_that_names_limiter_rule_counter_and_numbers(lines, s
     check([limit()], IP, 2)
     assert lines() == [
         "Rate limit exceeded: limiter=api rule=rule action=limit result=block count=2 used=1 limit=1 period=60s"
-        " counter={api}rule:f:ip:203.0.113.7"
+        f" counter={prefixes('api', [limit()])[0]}203.0.113.7"
     ]
     assert lines(logging.WARNING) == lines()
 

@@ -96,7 +96,7 @@ class Explains(Mixin):
             messages.error(request, f"Nothing was reset: {error}")
             return
         messages.success(request, f"Reset {number} counter{'' if number == 1 else 's'} of {limiter.name}.")
-        keys = [rule.counter for rule in seen.rules if rule.counter]
+        keys = [f"{rule.name} {rule.counter}" for rule in seen.rules if rule.counter]
         noted = ", ".join(keys[:MAX_KEYS_NOTED]) + (" and more" if len(keys) > MAX_KEYS_NOTED else "")
         ruleset = Ruleset.objects.filter(name=limiter.name).first()
         # Not ModelAdmin.log_change, which needs a row: a limiter of code or file has none.

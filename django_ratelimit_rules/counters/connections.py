@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import select
+import socket
+import struct
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -40,6 +42,7 @@ class Connection:
         self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
         self._redis.connect()
         self._socket = self._redis._sock
+        _let_the_kernel_time(self._socket)
         self._reader = hiredis.Reader(notEnoughData=_INCOMPLETE)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -87,6 +90,16 @@ class Connection:
     def close(self) -> None:
         """Close it; in a forked child only the child's end."""
         self._redis.disconnect()
+
+
+def _let_the_kernel_time(connected: Any) -> None:
+    """Give a plain socket its time-out in the kernel: Python's own asks poll() before each send and receive."""
+    seconds = connected.gettimeout()
+    if type(connected) is socket.socket and seconds:
+        bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
+        connected.settimeout(None)
 
 
 class Connections:

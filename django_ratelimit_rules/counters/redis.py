@@ -23,8 +23,8 @@ from django.core.signals import setting_changed
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from ..conf import settings
-from ..engine import Algorithm, Hit, Tally
-from ..engine.plans import new_tuple
+from ..engine import Algorithm, Hit, Hits, Tally
+from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import Verb
@@ -194,22 +194,20 @@ class RedisCounters:
 
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
+        if type(hits) is not Hits:
+            hits = Hits.of(hits)
         namespace = self.namespace()
-        arguments: list[Any] = [len(hits)]
-        packed = [_CALL.pack(_VERBS[verb], cost)]
-        members: list[str] = []
-        for index, (rule, key, limit, period, enforced, looked, member) in enumerate(hits):
-            arguments.append(namespace + key)
-            kind = _ALGORITHMS[rule.algorithm] if member is None else _DISTINCT
-            if enforced:
-                kind += _ENFORCED
-            if looked and verb is not Verb.CHARGE:
-                kind += _LOOKED
-            if member is not None:
-                members += [""] * (index - len(members)) + [member]
-            packed.append(_HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000))
-        arguments.append(b"".join(packed))
-        return arguments + members if members else arguments
+        chain = hits.chain
+        if chain is None or chain.terms is None or verb is Verb.CHARGE:
+            packed = b"".join(_packed(hits.terms, verb))
+        else:
+            packed = chain.wire
+            if packed is None:
+                packed = chain.wire = b"".join(_packed(hits.terms, verb))
+        arguments = [len(hits.keys), *[namespace + key for key in hits.keys], _CALL.pack(_VERBS[verb], cost) + packed]
+        if hits.members is not None:
+            arguments += ["" if member is None else member for member in hits.members]
+        return arguments
 
     def _names(self, keys: Iterable[str]) -> list[str]:
         namespace = self.namespace()
@@ -321,6 +319,13 @@ async def _disconnect_with_loop(pool: Any) -> AsyncGenerator[None, None]:
         await disconnect(pool)
 
 
+def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
+    for rule, limit, period, enforced, looked in terms:
+        kind = _ALGORITHMS[rule.algorithm] if rule.count_distinct is None else _DISTINCT
+        kind += (_ENFORCED if enforced else 0) + (_LOOKED if looked and verb is not Verb.CHARGE else 0)
+        yield _HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000)
+
+
 def _tallies(reply: list[Any]) -> list[Tally]:
     if reply[0] != -1:
         pairs = iter(reply)
@@ -355,7 +360,7 @@ def _glob_escape(text: str) -> str:
     return "".join(f"\\{character}" if character in r"*?[]\^-" else character for character in text)
 
 
-_OURS = re.compile(rb"\{[a-z][a-z0-9_]*\}[a-z][a-z0-9_]*:(?:[fst]|d\.[^:]*):[^:]*:")
+_OURS = re.compile(rb"\{[a-z][a-z0-9_]*\}(?:[A-Za-z0-9_-]{5}|[A-Za-z0-9_-]{15}):")
 _by_alias: dict[str, RedisCounters] = {}
 
 

@@ -4,7 +4,8 @@ Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come b
 """
 
 from .explanation import Explanation, explain, record, trace
-from .plans import Hit, KeyWriter, Plan, Ruleset, counter_keys, plan
+from .keys import KeyWriter
+from .plans import Hit, Hits, Plan, Ruleset, counter_keys, plan
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_unique_names
 from .sentences import sentence
@@ -16,6 +17,7 @@ __all__ = [
     "Explanation",
     "FailureMode",
     "Hit",
+    "Hits",
     "KeyWriter",
     "Mode",
     "Outcome",

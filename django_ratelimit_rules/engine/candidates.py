@@ -43,8 +43,11 @@ class Candidates:
             lookup.compile()
         self._lookups = list(lookups.values())
 
-    def of(self, value_of: ValueOf) -> Iterator[int]:
-        """Yield the positions of the rules that may match, in order."""
+    def of(self, value_of: ValueOf) -> Iterable[int]:
+        """Return the positions of the rules that may match, in order."""
+        return self._found(value_of) if self._lookups else self._tried
+
+    def _found(self, value_of: ValueOf) -> Iterator[int]:
         waiting: Sequence[int] = self._tried
         at = 0
         for lookup in self._lookups:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..exceptions import CallableFailed
 from .matching import ValueOf, compile_match
-from .plans import Hit, Plan, Ruleset
+from .plans import Hit, Hits, Plan, Ruleset
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
 from .rules import Mode, Rule, Word
 from .sentences import match_phrase, sentence
@@ -123,13 +123,12 @@ class Trace(NamedTuple):
 
 def trace(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Trace:
     """Return which rules match, why the others do not, and the counters of all that do."""
-    parts: dict[tuple[str, ...], str] = {}
     traced = []
     for step in ruleset.steps:
         rule = step.rule
         try:
             missed = misses(rule, value_of)
-            hit = step.hit(ruleset.keys, value_of, context, parts) if rule.counts and not missed else None
+            hit = step.hit(ruleset.keys, value_of, context) if rule.counts and not missed else None
         except CallableFailed as error:
             traced.append(Traced(rule, reason=str(error), failed=True))
             continue
@@ -144,7 +143,7 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
     steps = traced.rules
     if tallies is None:
         steps = tuple(each._replace(reason=error, failed=True) if each.hit else each for each in steps)
-    read = decide(Plan(ruleset.limiter, ruleset.mode, traced.hits, None), tallies or ())
+    read = decide(Plan(ruleset.limiter, ruleset.mode, Hits.of(traced.hits), None), tallies or ())
     readings = {reading.rule: reading for reading in read.evaluations}
     off = ruleset.mode is Mode.OFF
     end = None if off else _end(steps, readings)
@@ -163,7 +162,7 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
     reached = tuple(each.hit for each in _until(steps, end) if each.hit)
     skip = end.rule if end and not end.rule.counts else None
     by_rule = {hit.rule.name: tally for hit, tally in zip(traced.hits, tallies or (), strict=True)}
-    plan = Plan(ruleset.limiter, ruleset.mode, reached, skip)
+    plan = Plan(ruleset.limiter, ruleset.mode, Hits.of(reached), skip)
     return _explanation(decide(plan, [by_rule[hit.rule.name] for hit in reached]), "", traced.values, rules)
 
 

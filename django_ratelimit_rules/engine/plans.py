@@ -2,34 +2,29 @@
 
 A ruleset and a function that tells a property's canonical text go in; a :class:`Plan` comes out: the hits in order, and
 the skip that ends the chain, if one matches. Nothing is counted here, and nothing of requests or Redis is known.
+
+What does not depend on the identifier is worked out once: for each rule in a :class:`Step`, for the rules that a call
+meets together in a :class:`Chain`. So most calls only add the texts of their keys.
 """
 
 from __future__ import annotations
 
 import inspect
-import ipaddress
-import re
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, NamedTuple
-from urllib.parse import quote_from_bytes
+from typing import Any, NamedTuple, overload
 
 from ..exceptions import CallableFailed
 from .candidates import Candidates
-from .matching import ValueOf, parse_address
-from .properties import base_of, is_client_written
-from .rules import Action, Algorithm, FailureMode, Mode, Rule, check_limit
-from .values import ANONYMOUS, parse_duration
+from .keys import KeyWriter, prefixes
+from .matching import ValueOf
+from .rules import Action, FailureMode, Mode, Rule, check_limit
+from .values import parse_duration
 
-UNKNOWN = "_unknown_"
-MAX_PART = 100
-MAX_PARTS = 150
-_PLAIN = re.compile(r"[A-Za-z0-9.:@/+=-][A-Za-z0-9._:@/+=-]*", re.ASCII)
 # Makes a named tuple from its fields in half the time of the class's own call, and there are many on every check.
 new_tuple: Any = tuple.__new__
-_CODES = {Algorithm.FIXED_WINDOW: "f", Algorithm.SLIDING_WINDOW: "s", Algorithm.TOKEN_BUCKET: "t"}
+# How many different chains a ruleset remembers: whoever chooses a request's properties chooses among them.
+MOST_CHAINS = 1000
 
 
 class Hit(NamedTuple):
@@ -48,96 +43,138 @@ class Hit(NamedTuple):
     member: str | None
 
 
+class Terms(NamedTuple):
+    """What a rule asks of a counter, whoever it counts: the fields of a :class:`Hit` but for its key and member."""
+
+    rule: Rule
+    limit: int
+    period: int
+    enforced: bool
+    looked: bool
+
+    def hit(self, key: str, member: str | None = None) -> Hit:
+        """Return the hit in one counter."""
+        return Hit(self.rule, key, self.limit, self.period, self.enforced, self.looked, member)
+
+
+class Step:
+    """One rule made ready. ``terms`` are None where a callable computes them for each call."""
+
+    __slots__ = ("_limit", "_period", "enforced", "looked", "prefix", "rule", "terms")
+
+    def __init__(self, rule: Rule, mode: Mode, prefix: str) -> None:
+        self.rule = rule
+        self.prefix = prefix
+        self.enforced = rule.action is Action.LIMIT and mode is Mode.ENFORCE
+        self.looked = rule.response is not None
+        self._limit = _dynamic(rule.limit)
+        self._period = _dynamic(rule.period)
+        fixed = rule.counts and self._limit is None and self._period is None
+        self.terms = self.terms_of(None) if fixed else None
+
+    def terms_of(self, context: object) -> Terms:
+        """Return the terms of one call. Raises CallableFailed."""
+        rule = self.rule
+        limit: Any = rule.limit if self._limit is None else _limit(self._limit, rule, context)
+        period: Any = rule.period if self._period is None else _period(self._period, rule, context)
+        return Terms(rule, limit, period, self.enforced, self.looked)
+
+    def hit(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hit | None:
+        """Return the hit, or None when the property that a count_distinct rule counts is missing."""
+        member = None
+        if self.rule.count_distinct is not None:
+            member = _member(self.rule.count_distinct, keys, value_of)
+            if member is None:
+                return None
+        terms = self.terms or self.terms_of(context)
+        return terms.hit(self.prefix + keys.parts(self.rule.characteristics, value_of), member)
+
+
+class Chain:
+    """Rules that a call meets together, in order, and the skip behind them.
+
+    ``terms`` are None where they differ from call to call. ``wire`` is room for what a store works out from the terms.
+    """
+
+    __slots__ = ("_named", "_placed", "counts_values", "skip", "steps", "terms", "wire")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.skip = steps[-1].rule if steps and not steps[-1].rule.counts else None
+        self.steps = tuple(step for step in steps if step.rule.counts)
+        fixed = [step.terms for step in self.steps if step.terms is not None]
+        self.terms = tuple(fixed) if len(fixed) == len(self.steps) else None
+        self.counts_values = any(step.rule.count_distinct for step in self.steps)
+        self.wire: Any = None
+        # Many rules count by the same properties: their values are written once.
+        self._named = tuple(dict.fromkeys(step.rule.characteristics for step in self.steps))
+        self._placed = [(step.prefix, self._named.index(step.rule.characteristics)) for step in self.steps]
+
+    def hits(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hits:
+        """Return the hits of one call. Raises CallableFailed."""
+        texts = [keys.parts(names, value_of) for names in self._named]
+        written = [prefix + texts[place] for prefix, place in self._placed]
+        terms = self.terms
+        if terms is None:
+            terms = tuple([step.terms or step.terms_of(context) for step in self.steps])
+        members = None
+        if self.counts_values:
+            distinct = [step.rule.count_distinct for step in self.steps]
+            members = [None if name is None else _member(name, keys, value_of) for name in distinct]
+        return Hits(written, terms, members, self)
+
+
+class Hits(Sequence[Hit]):
+    """The hits of a plan. ``keys``, ``terms`` and ``members`` say the same by column; ``chain`` is their chain, None
+    when they were put together by hand."""
+
+    __slots__ = ("chain", "keys", "members", "terms")
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        terms: Sequence[Terms],
+        members: Sequence[str | None] | None = None,
+        chain: Chain | None = None,
+    ) -> None:
+        self.keys = keys
+        self.terms = terms
+        self.members = members
+        self.chain = chain
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit]) -> Hits:
+        """Return hits made one by one."""
+        terms = [Terms(hit.rule, hit.limit, hit.period, hit.enforced, hit.looked) for hit in hits]
+        return cls([hit.key for hit in hits], terms, [hit.member for hit in hits])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
+        if isinstance(at, slice):
+            return tuple(self)[at]
+        return self.terms[at].hit(self.keys[at], self.members[at] if self.members else None)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return (self[at] for at in range(len(self.keys)))
+
+
+NONE = Hits((), ())
+
+
 class Plan(NamedTuple):
     """The hits of one check in order, and the skip rule behind them. ``passed_over`` are the count_distinct rules
     that matched but whose property is missing."""
 
     limiter: str
     mode: Mode
-    hits: tuple[Hit, ...]
+    hits: Hits
     skip: Rule | None
     passed_over: tuple[Rule, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class KeyWriter:
-    """Write the parts of counter keys: injective whatever the values hold, bounded, safe to show.
-
-    ``secret`` keys the digests that stand for client-written and long values; ``ipv6_prefix`` is the number of bits
-    that an IPv6 address is counted by.
-    """
-
-    secret: bytes = b""
-    ipv6_prefix: int = 64
-
-    def part(self, name: str, text: str | None, value_of: ValueOf) -> str:
-        """Return one characteristic's part of a key. No two values of a property share one."""
-        if not text:
-            return UNKNOWN
-        base = base_of(name)
-        if base == "ip":
-            text = self._network(text)
-        elif base == "user" and text == ANONYMOUS:
-            address = value_of("ip")
-            # "<" is never plain, so this meets neither a user's key nor that of a rule that counts by address.
-            return ANONYMOUS + (self.part("ip", address, value_of) if address else "")
-        if _PLAIN.fullmatch(text) and len(text) <= MAX_PART and not is_client_written(name):
-            return text
-        raw = text.encode("utf-8", "surrogatepass")
-        quoted = quote_from_bytes(raw, safe=".:@/+=-~").replace("_", "%5F") if len(raw) <= MAX_PART else ""
-        if is_client_written(name) or not 0 < len(quoted) <= MAX_PART:
-            return "#" + self.digest(raw)
-        return quoted
-
-    def parts(self, names: Iterable[str], value_of: ValueOf) -> str:
-        """Return the parts of several characteristics as one text of at most 150 characters."""
-        joined = ",".join([self.part(name, value_of(name), value_of) for name in names])
-        return joined if len(joined) <= MAX_PARTS else "##" + self.digest(joined.encode())
-
-    def digest(self, raw: bytes) -> str:
-        """Return 20 characters that stand for ``raw``; without the secret nobody can tell for which text."""
-        return urlsafe_b64encode(blake2b(raw, digest_size=15, key=self.secret).digest()).decode()
-
-    def _network(self, text: str) -> str:
-        address = parse_address(text)
-        if address is None or address.version == 4:
-            return text if address is None else str(address)
-        return str(ipaddress.ip_network((address, self.ipv6_prefix), strict=False).network_address)
-
-
-class Step:
-    """One rule made ready: what does not depend on the identifier is computed once per snapshot."""
-
-    __slots__ = ("enforced", "limit", "looked", "period", "prefix", "rule")
-
-    def __init__(self, limiter: str, mode: Mode, rule: Rule) -> None:
-        self.rule = rule
-        self.enforced = rule.action is Action.LIMIT and mode is Mode.ENFORCE
-        self.looked = rule.response is not None
-        self.prefix = counter_prefix(limiter, rule)
-        self.limit = _dynamic(rule.limit)
-        self.period = _dynamic(rule.period)
-
-    def hit(self, keys: KeyWriter, value_of: ValueOf, context: object, parts: dict[tuple[str, ...], str]) -> Hit | None:
-        """Return the hit, or None when the property that a count_distinct rule counts is missing.
-
-        ``parts`` remembers what the characteristics said to the rules before.
-        """
-        rule = self.rule
-        member = None
-        if rule.count_distinct is not None:
-            text = value_of(rule.count_distinct)
-            if text is None:
-                return None
-            member = keys.part(rule.count_distinct, text, value_of)
-        limit: Any = rule.limit if self.limit is None else _limit(self.limit, rule, context)
-        period: Any = rule.period if self.period is None else _period(self.period, rule, context)
-        names = rule.characteristics
-        part = parts.get(names)
-        if part is None:
-            part = parts[names] = keys.parts(names, value_of)
-        fields = (rule, self.prefix + part, limit, period, self.enforced, self.looked, member)
-        return new_tuple(Hit, fields)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +188,52 @@ class Ruleset:
     rules: tuple[Rule, ...] = ()
     mode: Mode = Mode.ENFORCE
     failure_mode: FailureMode = FailureMode.OPEN
-    keys: KeyWriter = KeyWriter()
+    keys: KeyWriter = field(default_factory=KeyWriter)
     version: int | None = None
     steps: tuple[Step, ...] = field(init=False, repr=False, compare=False)
     candidates: Candidates = field(init=False, repr=False, compare=False)
+    _only_chain: Chain | None = field(init=False, repr=False, compare=False, default=None)
+    _chains: dict[tuple[int, ...], Chain] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(Step(self.limiter, self.mode, rule) for rule in self.rules))
+        begun = zip(self.rules, prefixes(self.limiter, self.rules), strict=True)
+        object.__setattr__(self, "steps", tuple(Step(rule, self.mode, prefix) for rule, prefix in begun))
         object.__setattr__(self, "candidates", Candidates([rule.matcher for rule in self.rules]))
+        if not any(rule.count_distinct or not rule.matcher.always for rule in self.rules):
+            skip = next((position for position, rule in enumerate(self.rules) if not rule.counts), len(self.rules))
+            object.__setattr__(self, "_only_chain", Chain(self.steps[: skip + 1]))
 
     @property
     def properties(self) -> tuple[str, ...]:
         """All properties that the rules ask for, each once, in order."""
         return tuple(dict.fromkeys(name for rule in self.rules for name in rule.properties))
+
+    def met(self, value_of: ValueOf) -> tuple[Chain, tuple[Rule, ...]]:
+        """Return the chain of the rules that match, and those passed over."""
+        if self._only_chain is not None:
+            return self._only_chain, ()
+        positions = []
+        passed_over: tuple[Rule, ...] = ()
+        decided = self.candidates.decided
+        for position in self.candidates.of(value_of):
+            rule = self.rules[position]
+            if not decided[position] and not rule.matcher.holds(value_of):
+                continue
+            if rule.count_distinct is not None and value_of(rule.count_distinct) is None:
+                passed_over += (rule,)
+                continue
+            positions.append(position)
+            if rule.action is Action.SKIP:
+                break
+        return self._chain(tuple(positions)), passed_over
+
+    def _chain(self, met: tuple[int, ...]) -> Chain:
+        chain = self._chains.get(met)
+        if chain is None:
+            if len(self._chains) >= MOST_CHAINS:
+                self._chains.clear()
+            chain = self._chains[met] = Chain([self.steps[position] for position in met])
+        return chain
 
 
 def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
@@ -171,24 +241,9 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
 
     Asks ``value_of`` for no property of a rule that is not reached. Raises CallableFailed.
     """
-    hits = []
-    passed_over: tuple[Rule, ...] = ()
-    skip = None
-    parts: dict[tuple[str, ...], str] = {}
-    decided = ruleset.candidates.decided
-    for position in ruleset.candidates.of(value_of):
-        step = ruleset.steps[position]
-        if not decided[position] and not step.rule.matcher.holds(value_of):
-            continue
-        if step.rule.action is Action.SKIP:
-            skip = step.rule
-            break
-        hit = step.hit(ruleset.keys, value_of, context, parts)
-        if hit is None:
-            passed_over += (step.rule,)
-        else:
-            hits.append(hit)
-    return Plan(ruleset.limiter, ruleset.mode, tuple(hits), skip, passed_over)
+    chain, passed_over = ruleset.met(value_of)
+    hits = chain.hits(ruleset.keys, value_of, context) if chain.steps else NONE
+    return new_tuple(Plan, (ruleset.limiter, ruleset.mode, hits, chain.skip, passed_over))  # type: ignore[no-any-return]
 
 
 def counter_keys(ruleset: Ruleset, value_of: ValueOf) -> list[str]:
@@ -200,17 +255,9 @@ def counter_keys(ruleset: Ruleset, value_of: ValueOf) -> list[str]:
     ]
 
 
-def counter_prefix(limiter: str, rule: Rule) -> str:
-    """Return what all counters of a rule begin with: ``{limiter}rule:algorithm:characteristics:``.
-
-    The braces are a Redis Cluster hash tag: all counters of one check lie in one slot.
-    """
-    code = f"d.{_quote(rule.count_distinct)}" if rule.count_distinct else _CODES[rule.algorithm]
-    return f"{{{limiter}}}{rule.name}:{code}:{','.join(map(_quote, rule.characteristics))}:"
-
-
-def _quote(name: str) -> str:
-    return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=".|_-")
+def _member(name: str, keys: KeyWriter, value_of: ValueOf) -> str | None:
+    text = value_of(name)
+    return None if text is None else keys.part(name, text, value_of)
 
 
 def _dynamic(value: object) -> Callable[[object], Any] | None:

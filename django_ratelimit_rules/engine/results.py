@@ -95,12 +95,12 @@ class Result:
 
 def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     """Return the result of a plan from the tallies of its hits, which end with the first hit that blocks."""
-    result = Result(plan.limiter, mode=plan.mode, matched=bool(plan.hits) or plan.skip is not None)
+    result = Result(plan.limiter, mode=plan.mode, matched=bool(plan.hits.keys) or plan.skip is not None)
     evaluations = []
     pending = []
     share = 2.0
-    for hit, tally in zip(plan.hits, tallies, strict=False):
-        rule, _, limit, period, enforced, looked, _ = hit
+    hits = plan.hits
+    for (rule, limit, period, enforced, looked), tally in zip(hits.terms, tallies, strict=False):
         used, count, exceeded, banned, reset_ms, retry_ms = tally
         remaining = limit - used if used < limit else 0
         if type(remaining) is float:
@@ -127,7 +127,7 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
         if exceeded:
             result.exceeded = True
         elif looked:
-            pending.append(hit)
+            pending.append(hits[len(evaluations) - 1])
         if outcome is BLOCK:
             result.action = BLOCK
             result.most_restrictive = evaluation

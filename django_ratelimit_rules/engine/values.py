@@ -28,8 +28,11 @@ def canonical(value: object, name: str) -> str | None:
 
     Raises TypeError, naming the property, for containers.
     """
+    # First what most values are: all the questions below take longer than a counter's key.
     if type(value) is str:
         return value
+    if type(value) is int:
+        return str(value)
     # By isinstance, because a lazy object that stands for None is not None itself.
     if isinstance(value, type(None)):
         return None

@@ -13,7 +13,7 @@ import pytest
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.counters.redis import RedisCounters
 from django_ratelimit_rules.engine import Hit, Rule
-from django_ratelimit_rules.engine.plans import counter_prefix
+from django_ratelimit_rules.engine.keys import prefixes
 
 
 @dataclass
@@ -41,7 +41,7 @@ def store(request) -> Store:
 def make_hit(name: str = "r", value: str = "42", *, enforced: bool = True, member: str | None = None, **options) -> Hit:
     options = {"limit": 3, "period": 60, "characteristics": ["user"]} | options
     rule = Rule(name, **options)
-    key = counter_prefix("test", rule) + value
+    key = prefixes("test", [rule])[0] + value
     return Hit(rule, key, rule.limit, rule.period, enforced, rule.response is not None, member)
 
 

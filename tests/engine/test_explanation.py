@@ -149,7 +149,7 @@ def test_a_record_asks_for_nothing_that_was_not_asked_and_shows_texts_as_told():
     said = record(planned, caller.ruleset, result, asked, lambda name, text: f"<{text}>", most=10)
     assert standings(said) == {"first": "unmatched", "full": "blocked", "behind": "not reached"}
     assert said.rules[0].misses == (Miss("header.x", "header.x is a", "<b>"),)
-    assert said.rules[1].counter == "{search}full:f:user:42"
+    assert said.rules[1].counter == planned.hits[0].key
     assert dict(said.values) == {"header.x": "<b>", "user": "<42>"}
 
 

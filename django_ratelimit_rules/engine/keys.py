@@ -1,0 +1,112 @@
+"""Counter keys: the limiter, a code for what the rule counts, and the values it counts by.
+
+``{limiter}code:value,value``. The braces are a Redis Cluster hash tag: all counters of one check lie in one slot. A
+rule's name, algorithm and characteristics stand in the key as a code of five characters, because a key is most of what
+a counter costs in memory. Knows nothing of requests or Redis.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from urllib.parse import quote_from_bytes
+
+from .matching import ValueOf, parse_address
+from .properties import base_of, is_client_written
+from .rules import Algorithm, Rule
+from .values import ANONYMOUS
+
+UNKNOWN = "_unknown_"
+MAX_PART = 100
+MAX_PARTS = 150
+CODE = 5
+_PLAIN = re.compile(r"[A-Za-z0-9.:@/+=-][A-Za-z0-9._:@/+=-]*", re.ASCII)
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII)
+_ADDRESS, _USER, _CLIENT_WRITTEN, _OTHER = "address", "user", "client-written", "other"
+_ALGORITHMS = {Algorithm.FIXED_WINDOW: "f", Algorithm.SLIDING_WINDOW: "s", Algorithm.TOKEN_BUCKET: "t"}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWriter:
+    """Write the values in counter keys: injective whatever they hold, bounded, safe to show.
+
+    ``secret`` keys the digests that stand for client-written and long values; ``ipv6_prefix`` is the number of bits
+    that an IPv6 address is counted by.
+    """
+
+    secret: bytes = b""
+    ipv6_prefix: int = 64
+
+    def part(self, name: str, text: str | None, value_of: ValueOf) -> str:
+        """Return one characteristic's part of a key. No two values of a property share one."""
+        if not text:
+            return UNKNOWN
+        nature = _nature(name)
+        if nature is _CLIENT_WRITTEN:
+            return "#" + self.digest(text.encode("utf-8", "surrogatepass"))
+        if nature is _ADDRESS:
+            if not _IPV4.fullmatch(text):
+                text = self._network(text)
+        elif nature is _USER and text == ANONYMOUS:
+            address = value_of("ip")
+            # "<" is never plain, so this meets neither a user's key nor that of a rule that counts by address.
+            return ANONYMOUS + (self.part("ip", address, value_of) if address else "")
+        if len(text) <= MAX_PART and _PLAIN.fullmatch(text):
+            return text
+        raw = text.encode("utf-8", "surrogatepass")
+        quoted = quote_from_bytes(raw, safe=".:@/+=-~").replace("_", "%5F") if len(raw) <= MAX_PART else ""
+        return quoted if 0 < len(quoted) <= MAX_PART else "#" + self.digest(raw)
+
+    def parts(self, names: Sequence[str], value_of: ValueOf) -> str:
+        """Return the parts of several characteristics as one text of at most 150 characters."""
+        if len(names) == 1:
+            # A part is never longer than MAX_PARTS.
+            return self.part(names[0], value_of(names[0]), value_of)
+        joined = ",".join([self.part(name, value_of(name), value_of) for name in names])
+        return joined if len(joined) <= MAX_PARTS else "##" + self.digest(joined.encode())
+
+    def digest(self, raw: bytes) -> str:
+        """Return 20 characters that stand for ``raw``; without the secret nobody can tell for which text."""
+        return urlsafe_b64encode(blake2b(raw, digest_size=15, key=self.secret).digest()).decode()
+
+    def _network(self, text: str) -> str:
+        address = parse_address(text)
+        if address is None or address.version == 4:
+            return text if address is None else str(address)
+        return str(ipaddress.ip_network((address, self.ipv6_prefix), strict=False).network_address)
+
+
+def prefixes(limiter: str, rules: Iterable[Rule]) -> list[str]:
+    """Return what all counters of each rule begin with; no two rules have one."""
+    taken: dict[str, str] = {}
+    found = []
+    for rule in rules:
+        says = f"d.{_quote(rule.count_distinct)}" if rule.count_distinct else _ALGORITHMS[rule.algorithm]
+        says = f"{rule.name}:{says}:{','.join(map(_quote, rule.characteristics))}"
+        code = _code(says, CODE)
+        # A code stands for one of a thousand million: two rules of a limiter with one are not to be expected, ever.
+        if taken.setdefault(code, says) != says:
+            code = _code(says, 3 * CODE)
+        found.append(f"{{{limiter}}}{code}:")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _nature(name: str) -> str:
+    if is_client_written(name):
+        return _CLIENT_WRITTEN
+    return {"ip": _ADDRESS, "user": _USER}.get(base_of(name), _OTHER)
+
+
+def _code(text: str, length: int) -> str:
+    return urlsafe_b64encode(blake2b(text.encode(), digest_size=15).digest()).decode()[:length]
+
+
+def _quote(name: str) -> str:
+    return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=".|_-")
