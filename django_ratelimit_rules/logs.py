@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 
 from . import signals, sometimes
 from .comparing import facts_of, would_block
-from .engine import Algorithm, Evaluation, FailureMode, Hit, Plan, Result, Ruleset
+from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Ruleset
+from .engine.plans import NONE, Terms
+from .engine.results import BLOCK
 from .inflight import current_request
 
 logger = logging.getLogger("django_ratelimit_rules")
@@ -56,18 +58,20 @@ def log_check(
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
     if not result.exceeded:
         return
-    hits = plan.hits if plan is not None else ()
+    hits = plan.hits if plan is not None else NONE
     for number, evaluation in enumerate(result.evaluations):
-        hit = hits[number] if number < len(hits) else None
-        blocked = evaluation.result == "block"
-        if evaluation.exceeded and (not blocked or _chosen(_refused(limiter, evaluation, hit, result.cost))):
+        if not evaluation.exceeded:
+            continue
+        terms, key = (hits.terms[number], hits.keys[number]) if number < len(hits) else (None, "-")
+        blocked = evaluation.result is BLOCK
+        if not blocked or _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
             version = ruleset.version if ruleset else None
             decision = result.decision if blocked else None
-            _log_exceeded(limiter, evaluation, hit, version, decision, logging.WARNING if blocked else logging.INFO)
+            _log_exceeded(limiter, evaluation, key, version, decision, logging.WARNING if blocked else logging.INFO)
 
 
 def _log_exceeded(
-    limiter: str, evaluation: Evaluation, hit: Hit | None, version: int | None, decision: str | None, level: int
+    limiter: str, evaluation: Evaluation, key: str, version: int | None, decision: str | None, level: int
 ) -> None:
     logger.log(
         level,
@@ -82,7 +86,7 @@ def _log_exceeded(
         evaluation.used,
         evaluation.limit,
         evaluation.period,
-        hit.key if hit else "-",
+        key,
     )
 
 
@@ -91,13 +95,14 @@ def _chosen(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def _refused(limiter: str, evaluation: Evaluation, hit: Hit | None, cost: float) -> int:
+def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str, cost: float) -> int:
     """Return which refused call of its counter this is, over all processes where the counter knows it."""
     # Only fixed windows keep a tally of refused calls; a ban stands still, and looking adds nothing.
-    tallied = hit and hit.rule.algorithm is Algorithm.FIXED_WINDOW and not hit.looked and hit.member is None
-    if tallied and not evaluation.banned and cost > 0:
-        return math.ceil((evaluation.count - evaluation.used) / cost)
-    return sometimes.nth(f"blocked.{hit.key if hit else f'{limiter}.{evaluation.rule}'}")
+    if terms and not (evaluation.banned or terms.looked or cost == 0):
+        rule = terms.rule
+        if rule.algorithm is Algorithm.FIXED_WINDOW and rule.count_distinct is None:
+            return math.ceil((evaluation.count - evaluation.used) / cost)
+    return sometimes.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
 
 
 def log_comparison(

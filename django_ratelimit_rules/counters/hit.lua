@@ -1,16 +1,17 @@
 -- Count one call in the counters of a chain of rules: everything or nothing.
 --
 -- KEYS      one counter per hit, in rule order, all in one cluster slot.
--- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb (0 check:
---           count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a double for the
---           cost; then per hit a byte for the kind and doubles for the limit, the period and the ban in milliseconds
+-- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb
+--           (0 check: count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a
+--           double for the cost; then per hit a byte for the kind and doubles for the limit, the period and the ban in milliseconds
 --           (0: none). The kind is the algorithm (0 fixed window, 1 sliding window, 2 token bucket, 3 distinct values),
 --           + 4 if exceeding it blocks, + 8 if it is only looked at (a rule charged by outcome).
 -- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
 --
--- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five per
---           hit up to the first that blocks: used, count, state (0 within, 1 exceeded, 2 banned), reset, retry. Reset and
---           retry in milliseconds; retry is -1 when no waiting would help. A number that is no safe integer is a text.
+-- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five
+--           per hit up to the first that blocks: used, count, state (0 within, 1 exceeded, 2 banned), reset, retry.
+--           Reset and retry in milliseconds; retry is -1 when no waiting would help. In place of -1 stands -2 when a
+--           number is no safe integer; those are texts.
 -- Atomicity Redis runs nothing else meanwhile. First all counters are read and the chain decided; only then is anything
 --           charged, so that a refused call is charged to no rule.
 -- Cost      one MGET, then two commands per counter; one TIME if an algorithm or a ban asks for the clock.
@@ -29,33 +30,67 @@ local verb, cost, first = struct.unpack('<Bd', packed)
 local values = call('MGET', unpack(KEYS))
 local reply = {}
 
--- The common case first, without making a single function: fixed windows that have refused nothing yet and have room,
--- and a whole cost. Where anything else turns up nothing is written yet, and the general way below decides.
-local common, at = verb == CHECK and cost > 0 and cost % 1 == 0, first
+-- The common case first, without making a single function: fixed windows without bans, and whole numbers. Where
+-- anything else turns up nothing is written yet, and the general way below decides. `reply` holds used and reset per
+-- hit here, `counts` what counters that refused a call say, `over` how long the exceeded have to wait.
+local common, at, last, blocked = verb == CHECK and cost > 0 and cost < 1e15 and cost % 1 == 0, first, #KEYS, false
+local counts, over
 for i = 1, #KEYS do
   if not common then break end
   local kind, limit, ttl, used, value = nil, nil, nil, 0, values[i]
   local ban
   kind, limit, ttl, ban, at = struct.unpack(HIT, packed, at)
   if value then
-    -- Only what INCRBY takes as well: were it to fail on the third key, the first two would stay charged.
-    used = #value < 16 and not string.find(value, '%D') and tonumber(value) or -1
+    if #value < 16 and not string.find(value, '%D') then
+      used = tonumber(value)
+    else
+      -- Only what INCRBY takes as well: were it to fail on the third key, the first two would stay charged.
+      local charged, count = string.match(value, '^(%d+) (%d+)$')
+      used = charged and #charged < 16 and #count < 16 and tonumber(charged) or -1
+      counts = counts or {}
+      counts[i] = tonumber(count)
+    end
     ttl = call('PTTL', KEYS[i])
   end
-  local after = used + cost
-  common = (kind == 4 or kind == 0) and used >= 0 and after <= limit and ttl > 0
-  reply[2 * i - 1], reply[2 * i] = after, ttl
+  common = (kind == 4 or kind == 0) and ban == 0 and used >= 0 and ttl > 0
+  reply[2 * i - 1], reply[2 * i] = used, ttl
+  if used + cost > limit or limit == 0 then
+    over = over or {}
+    over[i] = (limit == 0 or cost > limit) and -1 or ttl
+    if kind == 4 then
+      last, blocked = i, true
+      break
+    end
+  end
 end
-if common then
+if common and not over and not counts then
   local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
-  for i = 1, #KEYS do
+  for i = 1, last do
     if values[i] then
       call('INCRBY', KEYS[i], amount)
     else
       call('SET', KEYS[i], amount, 'PX', reply[2 * i])
     end
+    reply[2 * i - 1] = reply[2 * i - 1] + cost
   end
   return reply
+elseif common then
+  local answer = { -1 }
+  for i = 1, last do
+    local used, ttl, wait = reply[2 * i - 1], reply[2 * i], over and over[i]
+    local count = (counts and counts[i] or used) + cost
+    if not (blocked or wait) then used = used + cost end
+    local value = used == count and string.format('%.0f', used) or string.format('%.0f %.0f', used, count)
+    if values[i] then
+      call('SET', KEYS[i], value, 'KEEPTTL')
+    else
+      call('SET', KEYS[i], value, 'PX', ttl)
+    end
+    local at = 5 * i - 3
+    answer[at], answer[at + 1], answer[at + 2] = used, count, wait and 1 or 0
+    answer[at + 3], answer[at + 4] = ttl, wait or 0
+  end
+  return answer
 end
 
 local kinds, limits, periods, bans = {}, {}, {}, {}
@@ -278,7 +313,7 @@ end
 
 -- Decide.
 local read, write
-local last, blocked = #KEYS, false
+last, blocked = #KEYS, false
 for i = 1, #KEYS do
   local kind = kinds[i]
   local algorithm = kind % 4
@@ -313,6 +348,9 @@ end
 local answer = { -1 }
 for k = 1, 5 * last do
   local number = reply[k]
-  answer[k + 1] = (number == floor(number) and number < SAFE) and number or string.format('%.17g', number)
+  if number ~= floor(number) or number >= SAFE then
+    answer[1], number = -2, string.format('%.17g', number)
+  end
+  answer[k + 1] = number
 end
 return answer

@@ -327,22 +327,18 @@ def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
 
 
 def _tallies(reply: list[Any]) -> list[Tally]:
-    if reply[0] != -1:
+    """Return what the script said, which its header describes."""
+    if reply[0] >= 0:
         pairs = iter(reply)
         return [
             new_tuple(Tally, (used, used, False, False, reset, 0)) for used, reset in zip(pairs, pairs, strict=True)
         ]
-    fields = iter(reply[1:])
+    if reply[0] == -2:
+        reply = [_number(part) if type(part) is bytes else part for part in reply]
+    fives = (reply[at : at + 5] for at in range(1, len(reply), 5))
     return [
-        Tally(
-            used if type(used) is int else _number(used),
-            count if type(count) is int else _number(count),
-            state > 0,
-            state == 2,
-            reset if type(reset) is int else int(_number(reset)),
-            retry if type(retry) is int else int(_number(retry)),
-        )
-        for used, count, state, reset, retry in zip(fields, fields, fields, fields, fields, strict=True)
+        new_tuple(Tally, (used, count, state > 0, state == 2, int(reset), int(retry)))
+        for used, count, state, reset, retry in fives
     ]
 
 
