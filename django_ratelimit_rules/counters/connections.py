@@ -23,7 +23,7 @@ from redis.exceptions import NoScriptError, ResponseError
 CHUNK = 65536
 # For an alias that states none: a Redis that hangs must not hang the site.
 TIMEOUT = 1.0
-_INCOMPLETE = object()
+INCOMPLETE = object()
 
 
 def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ class Connection:
         self._redis.connect()
         self._socket = self._redis._sock
         _let_the_kernel_time(self._socket)
-        self._reader = hiredis.Reader(notEnoughData=_INCOMPLETE)
+        self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
 
@@ -63,7 +63,7 @@ class Connection:
             reply = reader.gets()
             while isinstance(reply, hiredis.PushNotification):
                 reply = reader.gets()
-            if reply is _INCOMPLETE:
+            if reply is INCOMPLETE:
                 continue
             if isinstance(reply, hiredis.ReplyError):
                 text = str(reply)
@@ -76,7 +76,7 @@ class Connection:
         replies: list[Any] = []
         while len(replies) < len(commands):
             reply = self._reader.gets()
-            if reply is _INCOMPLETE:
+            if reply is INCOMPLETE:
                 received = self._socket.recv(CHUNK)
                 if not received:
                     raise RedisConnectionError("Redis closed the connection")

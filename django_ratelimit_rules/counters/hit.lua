@@ -42,7 +42,7 @@ for i = 1, #KEYS do
   kind, limit, ttl, ban, at = struct.unpack(HIT, packed, at)
   if value then
     if #value < 16 and not string.find(value, '%D') then
-      used = tonumber(value)
+      used = tonumber(value) or -1
     else
       -- Only what INCRBY takes as well: were it to fail on the third key, the first two would stay charged.
       local charged, count = string.match(value, '^(%d+) (%d+)$')

@@ -28,9 +28,9 @@ from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import Verb
-from .asyncpool import async_pool, disconnect
 from .breaker import Breaker
 from .connections import Connections
+from .pipeline import Pipelines
 
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
 SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
@@ -55,7 +55,7 @@ class RedisCounters:
         self._cache: Any = None
         self._client: Any = None
         self._connections: Connections | None = None
-        self._async_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._pipelines: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """Count one call in a chain of hits; see Counters. Raises CountersUnavailable."""
@@ -79,10 +79,11 @@ class RedisCounters:
         self._enter()
         try:
             arguments = self._arguments(hits, cost, verb)
+            connections = await self._aconnect()
             try:
-                reply = await self._acommand("EVALSHA", SHA, *arguments)
+                reply = await connections.ask("EVALSHA", SHA, *arguments)
             except NoScriptError:
-                reply = await self._acommand("EVAL", SCRIPT, *arguments)
+                reply = await connections.ask("EVAL", SCRIPT, *arguments)
             tallies = _tallies(reply)
         except FAILURES as error:
             raise self._failed(error) from error
@@ -127,7 +128,7 @@ class RedisCounters:
     async def aput(self, name: str, value: str, seconds: int) -> None:
         """As :meth:`put`, waiting on the running event loop."""
         try:
-            await self._acommand("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
+            await (await self._aconnect()).ask("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
         except FAILURES as error:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
 
@@ -261,7 +262,7 @@ class RedisCounters:
     async def _arun(self, *arguments: Any) -> Any:
         self._enter()
         try:
-            reply = await self._acommand(*arguments)
+            reply = await (await self._aconnect()).ask(*arguments)
         except FAILURES as error:
             raise self._failed(error) from error
         self.breaker.worked()
@@ -272,22 +273,13 @@ class RedisCounters:
             self._connections = Connections(self._redis().connection_pool)
         return self._connections
 
-    async def _acommand(self, *arguments: Any) -> Any:
-        pool = await self._async_pool()
-        connection = await pool.get_connection()
-        try:
-            await connection.send_command(*arguments)
-            return await connection.read_response(disable_decoding=True)
-        finally:
-            await pool.release(connection)
-
-    async def _async_pool(self) -> Any:
+    async def _aconnect(self) -> Pipelines:
         loop = asyncio.get_running_loop()
-        known = self._async_pools.get(loop)
+        known: tuple[Pipelines, Any] | None = self._pipelines.get(loop)
         if known is None:
-            pool = async_pool(self._redis().connection_pool)
-            closer = _disconnect_with_loop(pool)
-            known = self._async_pools[loop] = (pool, closer)
+            pipelines = Pipelines(self._redis().connection_pool)
+            closer = _close_with_loop(pipelines)
+            known = self._pipelines[loop] = (pipelines, closer)
             await anext(closer)
         return known[0]
 
@@ -311,12 +303,12 @@ class RedisCounters:
         return self._client
 
 
-async def _disconnect_with_loop(pool: Any) -> AsyncGenerator[None, None]:
-    """Close the pool when its event loop shuts down: loops close their asynchronous generators before they end."""
+async def _close_with_loop(pipelines: Pipelines) -> AsyncGenerator[None, None]:
+    """Close them when their event loop shuts down: loops close their asynchronous generators before they end."""
     try:
         yield
     finally:
-        await disconnect(pool)
+        await pipelines.aclose()
 
 
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:

@@ -157,9 +157,9 @@ def test_connections_of_a_loop_are_closed_with_it(redis_client):
 
     async def some() -> set[str]:
         await asyncio.gather(*[counters.ahit([make_hit()]) for _ in range(5)])
-        pool = await counters._async_pool()
-        ours = [connection._writer.get_extra_info("sockname") for connection in pool._available_connections]
-        return {f"{host}:{port}" for host, port in ours}
+        pipelines = await counters._aconnect()
+        host, port = pipelines._current._transport.get_extra_info("sockname")
+        return {f"{host}:{port}"}
 
     def connected() -> set[str]:
         return {client["addr"] for client in redis_client.client_list()}
@@ -189,7 +189,7 @@ async def test_an_idle_connection_that_the_server_closed_costs_no_check(settings
         await asyncio.sleep(0.05)
         assert (await current().ahit([hit]))[0].used == 3
         assert current().hit([hit])[0].used == 4
-        await (await current()._async_pool()).disconnect()
+        await (await current()._aconnect()).aclose()
 
 
 async def test_a_cancelled_check_leaves_no_answer_for_the_next_one(redis_client):
