@@ -78,7 +78,7 @@ def _hits(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Hit
                 if _all_known(step.rule.matcher) and step.rule.matcher.holds(value_of):
                     return
             elif _counts_user(step.rule) and _may_hold(step.rule.matcher, value_of):
-                hit = step.hit(ruleset.keys, value_of, request, {})
+                hit = step.hit(ruleset.keys, value_of, request)
                 if hit is not None:
                     # Not enforced: looking must go on behind a limit that is full.
                     yield hit._replace(enforced=False, looked=False)
