@@ -11,6 +11,8 @@ import os
 import select
 import socket
 import struct
+import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -35,12 +37,18 @@ def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
 class Connection:
     """One connection, connected. Not safe between threads; whoever took it owns it."""
 
-    __slots__ = ("_poll", "_reader", "_redis", "_socket")
+    __slots__ = ("__weakref__", "_poll", "_reader", "_redis", "_socket")
 
     def __init__(self, pool: Any) -> None:
         # Not one of the pool's own: those may be bounded, and the site's cache needs them.
         self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
-        self._redis.connect()
+        thread = threading.get_ident()
+        _connecting.add(thread)
+        try:
+            self._redis.connect()
+            _open.add(self)
+        finally:
+            _connecting.discard(thread)
         self._socket = self._redis._sock
         _let_the_kernel_time(self._socket)
         self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
@@ -153,12 +161,27 @@ class Connections:
 
 
 _alive: weakref.WeakSet[Connections] = weakref.WeakSet()
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+# The threads that are making a connection now.
+_connecting: set[int] = set()
+
+
+def _wait_for_connecting() -> None:
+    """Let connections come about before this process forks, for a moment: a child can only close what it knows of."""
+    deadline = time.monotonic() + 0.1
+    while _connecting and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _close_all() -> None:
+    _connecting.clear()
     for connections in list(_alive):
         connections.close()
+    # Those that other threads were using, too.
+    for connection in list(_open):
+        connection.close()
 
 
-# A child that went on using its parent's sockets would read the parent's replies.
-os.register_at_fork(after_in_child=_close_all)
+# A child that went on using its parent's sockets would read the parent's replies, and one that kept them open would
+# keep the server from noticing that the parent has gone.
+os.register_at_fork(before=_wait_for_connecting, after_in_child=_close_all)

@@ -1,0 +1,42 @@
+"""A Celery worker, which forks its processes after the project was imported and has asked a limiter already."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes.urls import LIMIT
+from tests.servers import wait_until
+
+TASKS = 150
+PROCESSES = 2
+SEND = "from tests.processes.tasks import ask\nfor _ in range({}): ask.delay()"
+
+
+def test_tasks_of_all_processes_count_exactly_and_share_no_socket(site, tmp_path):
+    pytest.importorskip("celery", reason="celery is not installed")
+    environment = {"RATELIMIT_TEST_BROKER": str(tmp_path)}
+    sent = [sys.executable, "-c", SEND.format(TASKS)]
+    subprocess.run(sent, env=site.environment | environment, check=True, timeout=60)
+    site.start(
+        *("celery", "-A", "tests.processes.tasks", "worker", "--pool", "prefork", "--concurrency", str(PROCESSES)),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        **environment,
+    )
+
+    def asked() -> dict[bytes, bytes]:
+        assert site.running.poll() is None, site.log.read_text()
+        return site.redis.hgetall("asked")
+
+    wait_until(lambda: sum(map(int, asked().values())) == TASKS, 60, "all tasks to run")
+    assert {word: int(number) for word, number in asked().items()} == {b"allow": LIMIT, b"block": TASKS - LIMIT}
+    assert int(site.redis.hget("failed", "error")) == 0
+    assert len(site.redis.hgetall("by")) == PROCESSES
+    for one, other in itertools.combinations(site.family(), 2):
+        assert not site.sockets(one) & site.sockets(other)
+    # Of each process and the parent: one of ours, one of the refresher, one of the task's own.
+    assert site.connections() <= (PROCESSES + 1) * 3
+    site.stop()

@@ -1,0 +1,36 @@
+"""A limited view in both colours, a look into the process that answers, and the metrics."""
+
+import os
+import threading
+
+from django.http import HttpResponse, JsonResponse
+from django.urls import include, path
+
+from django_ratelimit_rules import Limiter, Rule, rate_limited
+
+LIMIT = 60
+shared = Limiter("shared", rules=[Rule("all", limit=LIMIT, period=3600)])
+# What a project may do while it is imported: in a parent, before it forks.
+early = Limiter("early", rules=[Rule("all", limit=10**6, period=3600)])
+
+
+@rate_limited(shared)
+def view(request):
+    return HttpResponse("fine")
+
+
+@rate_limited(shared)
+async def async_view(request):
+    return HttpResponse("fine")
+
+
+def process(request):
+    return JsonResponse({"pid": os.getpid(), "threads": [thread.name for thread in threading.enumerate()]})
+
+
+urlpatterns = [
+    path("wsgi/", view),
+    path("asgi/", async_view),
+    path("process/", process),
+    path("", include("django_prometheus.urls")),
+]
