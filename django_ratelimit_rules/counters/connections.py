@@ -159,6 +159,9 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
+    # A thread may have put one back since the others were closed.
+    __del__ = close
+
 
 _alive: weakref.WeakSet[Connections] = weakref.WeakSet()
 _open: weakref.WeakSet[Connection] = weakref.WeakSet()
