@@ -71,7 +71,7 @@ class Proxy:
     or ``"cut"``, which resets the connection in the middle of a reply; ``requests`` may be ``"pass"`` or ``"never"``.
     """
 
-    DELAY = 0.6
+    DELAY = 1.2
 
     def __init__(self, port: int) -> None:
         self._target = port

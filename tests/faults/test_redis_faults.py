@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 import redis
 
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, sometimes
 from django_ratelimit_rules.testing import override_ruleset
 from tests.faults.conftest import LIMIT, MODES, TIMEOUT
 from tests.faults.rig import Proxy, Server, busy, deaf_port
@@ -128,13 +128,15 @@ def test_the_failure_mode_answers_and_counting_is_exact_again_afterwards(site, s
     assert [line.split()[1] for line in site.lines()] == [f"fault_{mode}" for mode in MODES]
 
     wait_until(lambda: site.used("open") is not None, what="Redis to be asked again")
+    # From here on any failure would be a line again.
+    sometimes.forget()
     for mode in MODES:
         start = site.used(mode)
         kept = int(fault.kept)
         assert kept <= start <= kept + (CALLS if fault.reaches else 0)
         answers = [site.get(mode) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200 if start + n < LIMIT else 429 for n in range(3)]
-        assert all("RateLimit" in answer for answer in answers)
+        assert all("RateLimit" in answer for answer in answers), site.lines()
         assert site.used(mode) == min(start + 3, max(LIMIT, start))
     assert len(site.lines()) == 3
 
@@ -238,4 +240,4 @@ def test_an_outage_costs_no_time_out_per_call(server, use):
                 assert limiter.check({}).error
                 asked += 1
         # In a second no more than a handful of calls can have waited for a time-out each.
-        assert asked > 10 / TIMEOUT
+        assert asked > 20 / TIMEOUT
