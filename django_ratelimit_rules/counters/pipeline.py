@@ -31,11 +31,11 @@ class Pipeline(asyncio.Protocol):
         self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
         self._timeout: float = with_timeouts(pool.connection_kwargs)["socket_timeout"]
         self._unsent: list[bytes] = []
-        self._waiting: deque[asyncio.Future[Any]] = deque()
+        # Who waits, and since when, in the order of the replies.
+        self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._transport: asyncio.Transport | None = None
         self._stream: Any = None
         self._watch: asyncio.TimerHandle | None = None
-        self._moved = 0.0
         self.spent = False
         self.closed = self._loop.create_future()
         # A task of its own: whoever asked first may be cancelled, and the others wait for the same connection.
@@ -47,7 +47,7 @@ class Pipeline(asyncio.Protocol):
         if self._transport is not None and not self._unsent:
             self._loop.call_soon(self._send)
         self._unsent.append(hiredis.pack_command(command))
-        self._waiting.append(reply)
+        self._waiting.append((reply, self._loop.time()))
         return reply
 
     def close(self) -> None:
@@ -82,15 +82,14 @@ class Pipeline(asyncio.Protocol):
             self._transport.write(b"".join(self._unsent))
             self._unsent.clear()
             if self._watch is None:
-                self._moved = self._loop.time()
                 self._watch = self._loop.call_later(self._timeout, self._look)
 
     def _look(self) -> None:
-        """Give up when nothing came for as long as the time-out; one timer for all who wait."""
+        """Give up when somebody has waited for as long as the time-out; one timer for all who wait."""
         self._watch = None
         if not self._waiting:
             return
-        left = self._moved + self._timeout - self._loop.time()
+        left = self._waiting[0][1] + self._timeout - self._loop.time()
         if left <= 0:
             self._fail("Redis did not answer in time")
             self.close()
@@ -99,7 +98,6 @@ class Pipeline(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand out replies."""
-        self._moved = self._loop.time()
         self._reader.feed(data)
         while True:
             try:
@@ -111,7 +109,7 @@ class Pipeline(asyncio.Protocol):
             if reply is INCOMPLETE:
                 break
             if not isinstance(reply, hiredis.PushNotification) and self._waiting:
-                self._answer(self._waiting.popleft(), reply)
+                self._answer(self._waiting.popleft()[0], reply)
         if self.spent and not self._waiting:
             self.close()
 
@@ -142,7 +140,7 @@ class Pipeline(asyncio.Protocol):
     def _fail(self, reason: str) -> None:
         self._unsent.clear()
         while self._waiting:
-            future = self._waiting.popleft()
+            future, _ = self._waiting.popleft()
             if not future.done():
                 future.set_exception(RedisConnectionError(reason))
 
