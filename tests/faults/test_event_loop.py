@@ -1,12 +1,13 @@
-"""What tasks of one event loop do to each other: slow answers, cancellations, and nothing that ever holds up the loop."""
+"""What tasks of one event loop do to each other: slow answers, cancellations, and nothing that ever holds it up."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, rulesets
 from django_ratelimit_rules.testing import override_ruleset
 
 LIMIT = 50
@@ -26,3 +27,84 @@ async def test_an_answer_has_its_whole_time_out_however_long_nothing_was_asked(l
     await asyncio.sleep(0.8)
     with proxy.broken("late"):
         assert not (await limiter.acheck({})).error
+
+
+async def turns_until(done: asyncio.Future) -> int:
+    """How often the loop comes round until something is done."""
+    turns = 0
+    while not done.done():
+        turns += 1
+        await asyncio.sleep(0)
+    return turns
+
+
+async def test_two_hundred_checks_of_a_redis_that_hangs_leave_the_loop_to_others(limiter, server, use):
+    use(server.port)
+    assert not (await limiter.acheck({})).error
+    with server.frozen():
+        checks = asyncio.gather(*[limiter.acheck({}) for _ in range(200)])
+        assert await turns_until(checks) > 100
+        assert all(result.error and result.blocked for result in await checks)
+
+
+async def test_cancelled_checks_take_nobodys_answer_and_are_counted_once_at_most(limiter, server, use):
+    use(server.port, SOCKET_TIMEOUT=5)
+    chosen = random.Random(1)
+    tasks = [asyncio.create_task(limiter.acheck({})) for _ in range(300)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+        for task in chosen.sample(tasks, 50):
+            task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    answered = [result for result in results if not isinstance(result, asyncio.CancelledError)]
+    assert len(answered) < 300
+    assert not any(result.error for result in answered)
+    passed = [result.evaluations[0].used for result in answered if not result.blocked]
+    assert len(set(passed)) == len(passed) <= LIMIT
+    after = await limiter.apeek({})
+    assert len(passed) <= after.evaluations[0].used <= LIMIT
+
+
+async def test_whoever_gives_up_waiting_does_not_wait_for_redis(limiter, server, use):
+    use(server.port, SOCKET_TIMEOUT=30)
+    assert not (await limiter.acheck({})).error
+    with server.frozen():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(limiter.acheck({}), 0.05)
+        waiting = asyncio.create_task(limiter.acheck({}))
+        await asyncio.sleep(0)
+    assert (await waiting).evaluations[0].used == 3
+
+
+async def test_a_connection_that_is_killed_under_many_checks_fails_those_and_no_others(limiter, server, use):
+    use(server.port, SOCKET_TIMEOUT=5)
+    assert not (await limiter.acheck({})).error
+    with server.frozen():
+        checks = [asyncio.create_task(limiter.acheck({})) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        # The server kills it as soon as it lives again, before or after it has answered.
+        killing = asyncio.create_task(asyncio.to_thread(server.client.client_kill_filter, skipme=True, _type="normal"))
+        await asyncio.sleep(0.05)
+    results = await asyncio.gather(*checks)
+    await killing
+    used = (await settled(limiter)).evaluations[0].used
+    passed = [result for result in results if not result.blocked]
+    assert len(passed) + 1 <= used <= LIMIT
+
+
+async def settled(limiter: Limiter):
+    """Look until the failure is over."""
+    while (result := await limiter.apeek({})).error:
+        await asyncio.sleep(0.01)
+    return result
+
+
+async def test_a_first_check_that_is_cancelled_while_rules_load_leaves_the_next_one_alone(limiter, server, use):
+    use(server.port)
+    rulesets.forget()
+    first = asyncio.create_task(Limiter("unheard_of").acheck({}))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert not (await Limiter("unheard_of").acheck({})).matched
+    assert (await limiter.acheck({})).matched
