@@ -74,6 +74,11 @@ class Settings:
         """The project's MIDDLEWARE: dotted paths, the outermost first."""
         return tuple(django_settings.MIDDLEWARE)
 
+    @staticmethod
+    def of_others(name: str, default: object = None) -> Any:
+        """Return a setting of another app, whose limits are moved over from."""
+        return getattr(django_settings, name, default)
+
     @property
     def max_form_fields(self) -> int | None:
         """The project's DATA_UPLOAD_MAX_NUMBER_FIELDS; None for no bound."""

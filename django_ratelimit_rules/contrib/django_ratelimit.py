@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django_ratelimit import ALL
@@ -19,6 +18,7 @@ from django_ratelimit.core import is_ratelimited
 from django_ratelimit.exceptions import Ratelimited
 
 from ..comparing import Verdict
+from ..conf import settings
 
 Legacy = Callable[..., Verdict]
 
@@ -75,6 +75,6 @@ class several:
 
 
 def _refusal() -> Exception:
-    chosen = getattr(settings, "RATELIMIT_EXCEPTION_CLASS", Ratelimited)
+    chosen = settings.of_others("RATELIMIT_EXCEPTION_CLASS", Ratelimited)
     made: Exception = (import_string(chosen) if isinstance(chosen, str) else chosen)()
     return made
