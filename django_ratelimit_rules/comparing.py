@@ -57,9 +57,9 @@ def compare(result: Result, legacy_blocked: bool) -> None:
     of another mode: an operator may have turned it in between."""
     if result.mode is not Mode.DRY_RUN or result.error:
         return
-    signals.compared.send_robust(
+    signals.compared.announce(
         Result,
-        limiter=result.limiter,
+        result.limiter,
         result=result,
         legacy_blocked=legacy_blocked,
         agreement="match" if would_block(result) is legacy_blocked else "diverge",

@@ -144,7 +144,7 @@ def _write_at_exit() -> None:
 
 def connect() -> None:
     """Listen to comparisons, and be called by the refresher; called once by the app config."""
-    signals.compared.connect(count, dispatch_uid="django_ratelimit_rules.divergence")
+    signals.compared.tell(count)
     refresher.also(write_when_due)
     atexit.register(_write_at_exit)
     os.register_at_fork(after_in_child=forget)

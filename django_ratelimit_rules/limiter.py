@@ -335,21 +335,22 @@ class Limiter:
     def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
         if hits:
             try:
-                current().hit(hits, cost, Verb.CHARGE)
+                tallies = current().hit(hits, cost, Verb.CHARGE)
             except CountersUnavailable as error:
-                self._record_locally(ruleset, hits, cost, error)
+                tallies = self._record_locally(ruleset, hits, cost, error)
+            self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
 
     async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
         if hits:
             try:
-                await current().ahit(hits, cost, Verb.CHARGE)
+                tallies = await current().ahit(hits, cost, Verb.CHARGE)
             except CountersUnavailable as error:
-                self._record_locally(ruleset, hits, cost, error)
+                tallies = self._record_locally(ruleset, hits, cost, error)
+            self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
 
-    def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> None:
+    def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> list[Tally]:
         self._report(ruleset, error)
-        if ruleset.failure_mode is FailureMode.LOCAL:
-            _local.hit(hits, cost, Verb.CHARGE)
+        return _local.hit(hits, cost, Verb.CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
 
     def _failed(self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb) -> Result:
         """Answer as the failure mode has it."""
@@ -374,7 +375,15 @@ class Limiter:
             result.pending = ()
         if verb is Verb.CHECK:
             signals.checked.announce(Limiter, self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
+            if result.near and planned is not None and not result.blocked:
+                self._warn(((planned.hits[at], result.evaluations[at].used) for at in result.near), cost)
         return result
+
+    def _warn(self, counted: Iterable[tuple[Hit, Number]], cost: Number) -> None:
+        """Say which counters a call has just taken near their limit."""
+        for hit, used in counted:
+            if used - cost < engine.near(hit.rule, hit.limit) <= used:
+                signals.near_limit.announce(Limiter, self.name, rule=hit.rule, used=used, limit=hit.limit, key=hit.key)
 
 
 def forget_local_counters() -> None:

@@ -135,4 +135,4 @@ def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
     signals.checked.tell(log_check)
     signals.failed.tell(log_failure)
-    signals.compared.connect(log_comparison, dispatch_uid="django_ratelimit_rules.logs")
+    signals.compared.tell(log_comparison)

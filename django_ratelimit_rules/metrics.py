@@ -19,7 +19,7 @@ from prometheus_client import Gauge, Metric
 from prometheus_client.values import ValueClass
 
 from . import rulesets, signals
-from .engine import Action, Mode, Outcome, Plan, Result
+from .engine import Action, Mode, Outcome, Plan, Result, Rule
 from .engine.plans import Chain
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
@@ -87,6 +87,12 @@ check_seconds = Histogram(
     ["rate_limiter"],
     namespace=NAMESPACE,
     buckets=BUCKETS,
+)
+near_limit = Counter(
+    "django_rate_limiter_near_limit_total",
+    "Calls that took a counter near its limit: to its rule's warn_at.",
+    ["rate_limiter", "rule"],
+    namespace=NAMESPACE,
 )
 shadow = Counter(
     "django_rate_limiter_shadow_total",
@@ -214,6 +220,11 @@ def count_error(limiter: str, **_: object) -> None:
     errors.labels(limiter).inc()
 
 
+def count_near(limiter: str, rule: Rule, **_: object) -> None:
+    """Receiver of ``signals.near_limit``."""
+    near_limit.labels(limiter, rule.name).inc()
+
+
 def count_comparison(limiter: str, agreement: str, boundary: bool, **_: object) -> None:
     """Receiver of ``signals.compared``."""
     shadow.labels(limiter, agreement, "true" if boundary else "false").inc()
@@ -281,7 +292,8 @@ def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
     signals.checked.tell(count_check)
     signals.failed.tell(count_error)
-    signals.compared.connect(count_comparison, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.compared.tell(count_comparison)
+    signals.near_limit.tell(count_near)
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")
     # What waits is the parent's, which goes on to count it.
     os.register_at_fork(before=settle, after_in_child=_fork)

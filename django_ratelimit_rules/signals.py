@@ -11,14 +11,18 @@
     After a comparison with a legacy limiter. ``limiter`` is the limiter's name; ``result`` the Result of the dry run;
     ``legacy_blocked`` what the legacy limiter said; ``agreement`` ``"match"`` or ``"diverge"``; ``boundary`` whether it
     was within a second of a clock-aligned edge of a window.
+``near_limit``
+    When a call took a counter to its rule's ``warn_at`` (80 % of the limit) or past it: by that call alone. ``limiter``
+    is the limiter's name; ``rule`` the engine.Rule; ``used`` and ``limit`` the counter's numbers; ``key`` the counter's
+    key, which says who. A call that is refused takes none there, nor does looking.
 ``rules_changed``
     When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
     The change is not committed yet.
 ``rules_loaded``
     When other rules are in force in this process: loaded, overridden or expired; ``rulesets.in_force()`` tells which.
 
-An exception in a receiver never changes a decision. Receivers of ``checked``, ``failed`` and ``compared`` run on the
-request's thread or event loop and must be quick and synchronous.
+An exception in a receiver never changes a decision. Receivers of ``checked``, ``failed``, ``compared`` and
+``near_limit`` run on the request's thread or event loop and must be quick and synchronous.
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ class Announcement(Signal):
 
 checked = Announcement()
 failed = Announcement()
-compared = Signal(use_caching=True)
+compared = Announcement()
+near_limit = Announcement()
 rules_changed = Signal()
 rules_loaded = Signal()

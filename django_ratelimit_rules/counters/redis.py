@@ -312,7 +312,7 @@ async def _close_with_loop(pipelines: Pipelines) -> AsyncGenerator[None, None]:
 
 
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
-    for rule, limit, period, enforced, looked in terms:
+    for rule, limit, period, enforced, looked, _ in terms:
         kind = _ALGORITHMS[rule.algorithm] if rule.count_distinct is None else _DISTINCT
         kind += (_ENFORCED if enforced else 0) + (_LOOKED if looked and verb is not Verb.CHARGE else 0)
         yield _HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000)

@@ -5,7 +5,7 @@ Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come b
 
 from .explanation import Explanation, explain, record, trace
 from .keys import KeyWriter
-from .plans import Hit, Hits, Plan, Ruleset, counter_keys, plan
+from .plans import Hit, Hits, Plan, Ruleset, counter_keys, near, plan
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_unique_names
 from .sentences import sentence
@@ -32,6 +32,7 @@ __all__ = [
     "decide",
     "explain",
     "failed",
+    "near",
     "plan",
     "record",
     "sentence",

@@ -10,6 +10,7 @@ meets together in a :class:`Chain`. So most calls only add the texts of their ke
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
@@ -44,17 +45,27 @@ class Hit(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a rule asks of a counter, whoever it counts: the fields of a :class:`Hit` but for its key and member."""
+    """What a rule asks of a counter, whoever it counts: the fields of a :class:`Hit` but for its key and member.
+
+    ``near`` is the use from which on a counter is near its limit.
+    """
 
     rule: Rule
     limit: int
     period: int
     enforced: bool
     looked: bool
+    near: float
 
     def hit(self, key: str, member: str | None = None) -> Hit:
         """Return the hit in one counter."""
         return Hit(self.rule, key, self.limit, self.period, self.enforced, self.looked, member)
+
+
+def near(rule: Rule, limit: int) -> float:
+    """Return the use from which on a counter is near its limit. Never for ``warn_at`` 0; nor for distinct values, for
+    no counter tells whether a value was new."""
+    return limit * rule.warn_at / 100 if rule.warn_at and not rule.count_distinct else math.inf
 
 
 class Step:
@@ -77,7 +88,7 @@ class Step:
         rule = self.rule
         limit: Any = rule.limit if self._limit is None else _limit(self._limit, rule, context)
         period: Any = rule.period if self._period is None else _period(self._period, rule, context)
-        return Terms(rule, limit, period, self.enforced, self.looked)
+        return Terms(rule, limit, period, self.enforced, self.looked, near(rule, limit))
 
     def hit(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hit | None:
         """Return the hit, or None when the property that a count_distinct rule counts is missing."""
@@ -144,7 +155,9 @@ class Hits(Sequence[Hit]):
     @classmethod
     def of(cls, hits: Sequence[Hit]) -> Hits:
         """Return hits made one by one."""
-        terms = [Terms(hit.rule, hit.limit, hit.period, hit.enforced, hit.looked) for hit in hits]
+        terms = [
+            Terms(hit.rule, hit.limit, hit.period, hit.enforced, hit.looked, near(hit.rule, hit.limit)) for hit in hits
+        ]
         return cls([hit.key for hit in hits], terms, [hit.member for hit in hits])
 
     def __len__(self) -> int:

@@ -69,7 +69,8 @@ class Result:
     nearest to blocking, None when no limit rule counted or none enforces. ``retry_after``: when blocked, the seconds
     (float) until a call of this ``cost`` could pass, None when it never could. ``pending`` are the hits that
     ``Limiter.settle`` may still charge once the answer is known. ``decision`` is the id under which the admin explains
-    a refusal for an hour, None where none was kept.
+    a refusal for an hour, None where none was kept. ``near`` are the positions of evaluations that are within
+    their limit but near it.
     """
 
     limiter: str
@@ -86,6 +87,7 @@ class Result:
     cost: Number = 1
     pending: tuple[Hit, ...] = field(default=(), repr=False)
     decision: str | None = None
+    near: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def blocked(self) -> bool:
@@ -100,7 +102,7 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     pending = []
     share = 2.0
     hits = plan.hits
-    for (rule, limit, period, enforced, looked), tally in zip(hits.terms, tallies, strict=False):
+    for (rule, limit, period, enforced, looked, near), tally in zip(hits.terms, tallies, strict=False):
         used, count, exceeded, banned, reset_ms, retry_ms = tally
         remaining = limit - used if used < limit else 0
         if type(remaining) is float:
@@ -128,6 +130,8 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
             result.exceeded = True
         elif looked:
             pending.append(hits[len(evaluations) - 1])
+        elif used >= near:
+            result.near += (len(evaluations) - 1,)
         if outcome is BLOCK:
             result.action = BLOCK
             result.most_restrictive = evaluation

@@ -89,6 +89,10 @@ class Expressions:
         apart = self.rate("shadow_total", "boundary", window, limiter, agreement="diverge")
         return f"{apart} / on () group_left {self.rate('shadow_total', '', window, limiter)}"
 
+    def near(self, window: str, limiter: str) -> str:
+        """Calls per second that took a counter near its limit, by rule."""
+        return self.rate("near_limit_total", "rule", window, limiter)
+
     def limits(self, limiter: str) -> str:
         """The limits in force, by rule."""
         return f"max by (rule) ({self.series('limit', limiter)})"

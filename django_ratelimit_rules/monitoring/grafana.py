@@ -128,6 +128,12 @@ def _of_limiter(watched: Watched, ask: Expressions) -> Iterator[Panel]:
             "percentunit",
             [(ask.shadow_impact(WINDOW, name), "{{rule}}")],
         )
+        yield Panel(
+            f"{name}: near the limit",
+            "Calls that took a counter to its rule's warn_at, 80 % of the limit where none is stated: who comes next.",
+            "reqps",
+            [(ask.near(WINDOW, name), "{{rule}}")],
+        )
     if watched.skips:
         yield Panel(
             f"{name}: bypasses",
