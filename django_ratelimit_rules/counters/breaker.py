@@ -21,6 +21,11 @@ class Breaker:
         self._opened = 0.0
         self._until = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the store failed last; asking this tries nothing."""
+        return self._until > 0
+
     def pause(self) -> float:
         """Return the seconds the store is still to be left alone, 0 when it may be tried.
 

@@ -16,16 +16,49 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
 CHUNK = 65536
+# What Redis answers when it cannot count for anybody; other errors concern one key or call.
+SICK = ("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "CLUSTERDOWN", "MASTERDOWN")
+# What a cluster's server answers for a slot that is elsewhere, or on the way there.
+ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 # For an alias that states none: a Redis that hangs must not hang the site.
 TIMEOUT = 1.0
 INCOMPLETE = object()
+
+Key = TypeVar("Key", str, bytes)
+
+
+class NothingRan(ResponseError):
+    """Say that a cluster's server did not run a command; ``word`` says why, ``place`` where to ask instead."""
+
+    def __init__(self, text: str) -> None:
+        self.word, _, rest = text.partition(" ")
+        self.place = rest.rpartition(" ")[2]
+        super().__init__(text)
+
+
+# Errors after which a connection is as good as before.
+NOTHING_AMISS = (NoScriptError, NothingRan)
+
+
+def error_of(reply: Exception) -> ResponseError:
+    """Return what to raise for an error that Redis replied."""
+    text = str(reply)
+    word = text.partition(" ")[0]
+    if word == "NOSCRIPT":
+        return NoScriptError(text)
+    return NothingRan(text) if word in ELSEWHERE else ResponseError(text)
+
+
+def is_sick(error: Exception) -> bool:
+    """Whether an error is a reason to leave a server alone, for what ails one key or one script is none."""
+    return not isinstance(error, ResponseError) or any(word in str(error) for word in SICK)
 
 
 def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,8 +107,7 @@ class Connection:
             if reply is INCOMPLETE:
                 continue
             if isinstance(reply, hiredis.ReplyError):
-                text = str(reply)
-                raise (NoScriptError if text.startswith("NOSCRIPT") else ResponseError)(text)
+                raise error_of(reply)
             return reply
 
     def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -90,7 +122,7 @@ class Connection:
                     raise RedisConnectionError("Redis closed the connection")
                 self._reader.feed(received)
             elif isinstance(reply, hiredis.ReplyError):
-                raise ResponseError(str(reply))
+                raise error_of(reply)
             elif not isinstance(reply, hiredis.PushNotification):
                 replies.append(reply)
         return replies
@@ -111,10 +143,13 @@ def _let_the_kernel_time(connected: Any) -> None:
 
 
 class Connections:
-    """The idle connections of one alias in this process: as many as threads ever asked at the same time."""
+    """The idle connections to one server in this process: as many as threads ever asked at the same time.
+
+    ``pool`` says how to connect to it.
+    """
 
     def __init__(self, pool: Any) -> None:
-        self._pool = pool
+        self.pool = pool
         self._idle: deque[Connection] = deque()
         _alive.add(self)
 
@@ -123,7 +158,7 @@ class Connections:
         connection = self._take()
         try:
             reply = connection.ask(command)
-        except NoScriptError:
+        except NOTHING_AMISS:
             self._idle.append(connection)
             raise
         except BaseException:
@@ -144,12 +179,20 @@ class Connections:
         self._idle.append(connection)
         return replies
 
+    def servers(self) -> list[Connections]:
+        """Return the connections to each server that has keys: there is one."""
+        return [self]
+
+    def together(self, keys: Sequence[Key]) -> list[list[Key]]:
+        """Return keys in groups that one command may name."""
+        return [list(keys)] if keys else []
+
     def _take(self) -> Connection:
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                return Connection(self._pool)
+                return Connection(self.pool)
             if connection.is_quiet():
                 return connection
             connection.close()

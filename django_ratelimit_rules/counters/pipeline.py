@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from .asyncpool import async_pool, disconnect
-from .connections import INCOMPLETE, with_timeouts
+from .connections import INCOMPLETE, NOTHING_AMISS, error_of, with_timeouts
 
 
 class Pipeline(asyncio.Protocol):
@@ -114,15 +115,14 @@ class Pipeline(asyncio.Protocol):
             self.close()
 
     def _answer(self, future: asyncio.Future[Any], reply: Any) -> None:
-        failed = isinstance(reply, hiredis.ReplyError)
-        missing = failed and str(reply).startswith("NOSCRIPT")
-        if failed and not missing:
+        error = error_of(reply) if isinstance(reply, hiredis.ReplyError) else None
+        if error and not isinstance(error, NOTHING_AMISS):
             # It may be the wrong server by now (READONLY): the next one who asks gets a new connection.
             self.spent = True
         if future.done():
             return
-        if failed:
-            future.set_exception((NoScriptError if missing else ResponseError)(str(reply)))
+        if error:
+            future.set_exception(error)
         else:
             future.set_result(reply)
 
@@ -154,10 +154,21 @@ class Pipelines:
 
     async def ask(self, *command: Any) -> Any:
         """Send a command and return the reply. Raises RedisError or OSError."""
-        pipeline = self._current
-        if pipeline is None or pipeline.spent:
-            pipeline = self._current = Pipeline(self._pool)
-        return await pipeline.ask(command)
+        return await self._pipeline().ask(command)
+
+    async def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands with nothing in between and return their replies. Raises RedisError or OSError."""
+        pipeline = self._pipeline()
+        replies = await asyncio.gather(*map(pipeline.ask, commands), return_exceptions=True)
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                raise reply
+        return replies
+
+    def _pipeline(self) -> Pipeline:
+        if self._current is None or self._current.spent:
+            self._current = Pipeline(self._pool)
+        return self._current
 
     async def aclose(self) -> None:
         """Close the connection, and wait until it is."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
@@ -20,7 +20,7 @@ from django.core.cache import InvalidCacheBackendError, caches
 from django.core.cache.backends.base import default_key_func
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 
 from ..conf import settings
 from ..engine import Algorithm, Hit, Hits, Tally
@@ -29,8 +29,10 @@ from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import Verb
 from .breaker import Breaker
-from .connections import Connections
+from .cluster import ClusterConnections, ClusterPipelines, connections_of, pipelines_of
+from .connections import Connections, is_sick
 from .pipeline import Pipelines
+from .topology import ServerUnavailable
 
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
 SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
@@ -39,8 +41,6 @@ _ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm
 _DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
 _VERBS = {Verb.CHECK: 0, Verb.PEEK: 1, Verb.CHARGE: 2}
 _CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
-# What Redis answers when it cannot count for anybody; other errors concern one key or call.
-SICK = ("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "CLUSTERDOWN", "MASTERDOWN")
 REVISION_SECONDS = 60
 COMMANDS_AT_ONCE = 500
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
@@ -53,8 +53,7 @@ class RedisCounters:
         self.alias = alias
         self.breaker = Breaker()
         self._cache: Any = None
-        self._client: Any = None
-        self._connections: Connections | None = None
+        self._connections: Connections | ClusterConnections | None = None
         self._pipelines: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
@@ -102,15 +101,8 @@ class RedisCounters:
 
     def clear(self, limiter: str | None = None) -> int:
         """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators."""
-        start = _glob_escape(self.namespace() + ("{" if limiter is None else f"{{{limiter}}}"))
-        removed, cursor = 0, b"0"
-        while True:
-            cursor, keys = self._run("SCAN", cursor, "MATCH", start + "*", "COUNT", 1000)
-            # With an empty KEY_PREFIX the pattern alone could meet keys of others.
-            ours = [key for key in keys if _OURS.match(key, len(self.namespace().encode()))]
-            removed += int(self._run("DEL", *ours)) if ours else 0
-            if int(cursor) == 0:
-                return removed
+        start = "{" if limiter is None else f"{{{limiter}}}"
+        return sum(self._forget(keys) for keys, _ in self._scan(start))
 
     def revision(self) -> str | None:
         """Return what stands for the latest rule change that any process announced, None when there is no news."""
@@ -155,7 +147,7 @@ class RedisCounters:
         return [_pairs(reply) for reply in replies]
 
     def memory(self) -> dict[str, str]:
-        """Return what this Redis says of its memory. Raises CountersUnavailable."""
+        """Return what this Redis, or one server of the cluster, says of its memory. Raises CountersUnavailable."""
         lines = bytes(self._aside("INFO", "memory")).decode(errors="replace").splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
@@ -164,18 +156,15 @@ class RedisCounters:
 
         Each round looks at a thousand keys or so of that Redis, whoever they belong to.
         """
-        namespace = self.namespace()
+        namespace = self.namespace().encode()
         found: dict[str, None] = {}
-        cursor = b"0"
-        for _ in range(rounds):
-            cursor, keys = self._aside(
-                "SCAN", cursor, "MATCH", _glob_escape(f"{namespace}{{{limiter}}}") + "*", "COUNT", 1000
-            )
-            ours = [key for key in keys if _OURS.match(key, len(namespace.encode()))]
-            found.update((key[len(namespace.encode()) :].decode(errors="replace"), None) for key in ours)
-            if int(cursor) == 0 or len(found) > most:
+        complete = False
+        for _, (keys, last) in zip(range(rounds), self._scan(f"{{{limiter}}}"), strict=False):
+            found.update((key[len(namespace) :].decode(errors="replace"), None) for key in keys)
+            complete = last and len(found) <= most
+            if len(found) > most:
                 break
-        return list(found)[:most], int(cursor) == 0 and len(found) <= most
+        return list(found)[:most], complete
 
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
@@ -222,15 +211,40 @@ class RedisCounters:
                 f"Redis of cache alias {self.alias!r} is left alone after a failure", retry_after=pause
             )
 
-    def _failed(self, error: BaseException) -> CountersUnavailable:
+    def _failed(self, error: Exception) -> CountersUnavailable:
         """Note a failure; return what to raise. What ails one key or one script is no reason to leave Redis alone."""
-        if isinstance(error, ResponseError) and not any(word in str(error) for word in SICK):
-            pause = 0.0
+        if isinstance(error, ServerUnavailable):
+            # One of a cluster, which has a breaker of its own.
+            pause = error.retry_after
         else:
-            pause = self.breaker.failed()
+            pause = self.breaker.failed() if is_sick(error) else 0.0
         return CountersUnavailable(
             f"Redis of cache alias {self.alias!r} failed: {type(error).__name__}: {error}", retry_after=pause
         )
+
+    def _scan(self, start: str) -> Iterator[tuple[list[bytes], bool]]:
+        """Yield our keys that start so, a round of SCAN at a time, from all servers; and whether those were the last.
+
+        Raises CountersUnavailable.
+        """
+        namespace = self.namespace()
+        pattern = _glob_escape(namespace + start) + "*"
+        try:
+            servers = self._connect().servers()
+            for number, server in enumerate(servers, start=1):
+                cursor = b"0"
+                while True:
+                    cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+                    # With an empty KEY_PREFIX the pattern alone could meet keys of others.
+                    ours = [key for key in keys if _OURS.match(key, len(namespace.encode()))]
+                    yield ours, int(cursor) == 0 and number == len(servers)
+                    if int(cursor) == 0:
+                        break
+        except FAILURES as error:
+            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+
+    def _forget(self, keys: Sequence[bytes]) -> int:
+        return sum(int(self._run("DEL", *group)) for group in self._connect().together(keys))
 
     def _aside(self, *arguments: Any) -> Any:
         """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""
@@ -268,16 +282,24 @@ class RedisCounters:
         self.breaker.worked()
         return reply
 
-    def _connect(self) -> Connections:
+    def _connect(self) -> Connections | ClusterConnections:
         if self._connections is None:
-            self._connections = Connections(self._redis().connection_pool)
+            client = getattr(self._django_cache(), "client", None)
+            if client is None:
+                raise CountersUnavailable(
+                    f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
+                )
+            try:
+                self._connections = connections_of(self.alias, client)
+            except ImproperlyConfigured as error:
+                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
         return self._connections
 
-    async def _aconnect(self) -> Pipelines:
+    async def _aconnect(self) -> Pipelines | ClusterPipelines:
         loop = asyncio.get_running_loop()
-        known: tuple[Pipelines, Any] | None = self._pipelines.get(loop)
+        known: tuple[Pipelines | ClusterPipelines, Any] | None = self._pipelines.get(loop)
         if known is None:
-            pipelines = Pipelines(self._redis().connection_pool)
+            pipelines = pipelines_of(self._connect())
             closer = _close_with_loop(pipelines)
             known = self._pipelines[loop] = (pipelines, closer)
             await anext(closer)
@@ -292,18 +314,8 @@ class RedisCounters:
                 raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
         return self._cache
 
-    def _redis(self) -> Any:
-        if self._client is None:
-            try:
-                self._client = self._django_cache().client.get_client(write=True)
-            except AttributeError as error:
-                raise CountersUnavailable(
-                    f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
-                ) from error
-        return self._client
 
-
-async def _close_with_loop(pipelines: Pipelines) -> AsyncGenerator[None, None]:
+async def _close_with_loop(pipelines: Pipelines | ClusterPipelines) -> AsyncGenerator[None, None]:
     """Close them when their event loop shuts down: loops close their asynchronous generators before they end."""
     try:
         yield

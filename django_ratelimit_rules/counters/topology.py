@@ -1,0 +1,239 @@
+"""Which server of a Redis Cluster holds what, and the way of a command to it.
+
+A command goes in; what to send where comes out, turn by turn, and is told what came of it. Nothing here waits or opens
+a connection: :mod:`cluster` does, in both colours. A command is sent again only where the server says that it did not
+run (MOVED, ASK, TRYAGAIN); after anything else it may have counted, and the caller is told.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError
+
+from .breaker import Breaker
+from .connections import NothingRan, is_sick
+
+Address = tuple[str, int]
+Command: TypeAlias = tuple[Any, ...]
+
+FAILURES = (RedisError, OSError, ValueError)
+# These are kept from a server that is left alone, and tell how it is; what is asked aside does neither.
+COUNTING = frozenset({"EVALSHA", "EVAL", "DEL"})
+# While something is amiss, who holds what is asked this often, in seconds, by one of the calls that come by.
+REFRESH_SECONDS = 0.5
+# No more servers than this are asked for it at a time, because each may cost a time-out.
+MOST_ADVISERS = 3
+MOST_REDIRECTIONS = 8
+# Seconds between tries at a slot some of whose keys are elsewhere already.
+FIRST_WAIT, LONGEST_WAIT = 0.002, 0.05
+
+
+class ServerUnavailable(RedisConnectionError):
+    """Say that the server that holds a key fails; ``retry_after`` is for how many seconds it is left alone."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class Send(NamedTuple):
+    """A turn: send a command to a server; behind ASKING when its slot is on the way there."""
+
+    address: Address
+    command: Command
+    asking: bool = False
+
+
+class Wait(NamedTuple):
+    """A turn: wait some seconds."""
+
+    seconds: float
+
+
+Way: TypeAlias = Generator[Send | Wait, Any, Any]
+
+
+def slot_of(key: str | bytes) -> int:
+    """Return the slot of a key."""
+    return key_slot(key if isinstance(key, bytes) else key.encode())
+
+
+class Topology:
+    """Who holds which slot, as last heard, and how each server is; one for all threads and loops of a process."""
+
+    def __init__(self, startup: Sequence[Address], patience: float) -> None:
+        self._startup = tuple(startup)
+        self._patience = patience
+        self._owners: list[Address | None] = []
+        self._replicas: tuple[Address, ...] = ()
+        self._breakers: dict[Address, Breaker] = {}
+        self._stuck: dict[int, Breaker] = {}
+        self._refreshed = 0.0
+        _alive.add(self)
+
+    def masters(self) -> list[Address]:
+        """Return all servers that hold something."""
+        return list(dict.fromkeys(owner for owner in self._owners if owner))
+
+    def addresses(self) -> list[Address]:
+        """Return all servers that there are as far as is known."""
+        return list(dict.fromkeys((*self.masters(), *self._replicas, *self._startup)))
+
+    def breaker(self, address: Address) -> Breaker:
+        """Return a server's own breaker: one that is dead is left alone, and those beside it are not."""
+        return self._breakers.get(address) or self._breakers.setdefault(address, Breaker())
+
+    def known(self) -> Way:
+        """The way to know who holds what. Raises RedisError or OSError when no server tells."""
+        if not self._owners:
+            yield from self._refresh()
+
+    def way(self, command: Command) -> Way:
+        """The way of a command to the reply of the server that holds its first key; the others lie there too.
+
+        Raises RedisError or OSError; ServerUnavailable when that one server fails.
+        """
+        yield from self.known()
+        slot = slot_of(command[3 if command[0] in ("EVALSHA", "EVAL") else 1])
+        counting = command[0] in COUNTING
+        address, asking, redirections, waited = self._owners[slot], False, 0, 0.0
+        while redirections < MOST_REDIRECTIONS:
+            if counting:
+                address = yield from self._well(slot, address)
+            if address is None:
+                raise ServerUnavailable(f"no server of the cluster holds slot {slot}", REFRESH_SECONDS)
+            try:
+                reply = yield Send(address, command, asking)
+            except NothingRan as error:
+                self.breaker(address).worked()
+                if error.word == "TRYAGAIN":
+                    waited = yield from self._wait(slot, waited, error)
+                    address, asking = self._owners[slot], False
+                else:
+                    asking = error.word == "ASK"
+                    address = yield from self._redirected(slot, address, error)
+                    redirections += 1
+            except FAILURES as error:
+                if is_sick(error):
+                    yield from self._look_again()
+                if counting:
+                    self._note(address, error)
+                raise
+            else:
+                if counting:
+                    self.breaker(address).worked()
+                if waited:
+                    self._stuck.pop(slot, None)
+                return reply
+        raise ServerUnavailable(f"slot {slot} was redirected {redirections} times", REFRESH_SECONDS)
+
+    def _well(self, slot: int, address: Address | None) -> Way:
+        """The way to a server that is not left alone: while it is, somebody else may have taken over what it held."""
+        pause = self.breaker(address).pause() if address else REFRESH_SECONDS
+        if not pause:
+            return address
+        yield from self._look_again()
+        owner = self._owners[slot]
+        if owner and owner != address and not self.breaker(owner).pause():
+            return owner
+        if address is None:
+            return None
+        raise ServerUnavailable(f"{address[0]}:{address[1]} is left alone after a failure", pause)
+
+    def _redirected(self, slot: int, address: Address, error: NothingRan) -> Way:
+        """The way to the server that MOVED or ASK names."""
+        host, _, port = error.place.rpartition(":")
+        named = (host or address[0], int(port))
+        if error.word == "MOVED":
+            # Hardly a slot moves alone. Who is asked may not have heard of this move yet: it is noted after that.
+            yield from self._look_again()
+            self._owners[slot] = named
+            self._stuck.pop(slot, None)
+        return named
+
+    def _wait(self, slot: int, waited: float, error: NothingRan) -> Way:
+        """The way past a moment in which some keys of a check are here and others there. Raises when it does not end.
+
+        Then the slot is tried without waiting for a while, so that a long move costs no thread its time.
+        """
+        stuck = self._stuck.get(slot)
+        pause = stuck.pause() if stuck and not waited else 0.0
+        if not pause and waited >= self._patience:
+            pause = self._stuck.setdefault(slot, Breaker()).failed()
+        if pause:
+            raise ServerUnavailable(f"the keys of slot {slot} are being moved: {error}", pause)
+        seconds = min(max(waited, FIRST_WAIT), LONGEST_WAIT)
+        yield Wait(seconds)
+        return waited + seconds
+
+    def _note(self, address: Address, error: Exception) -> None:
+        """Note a failure of a server, and raise it; what ails one key or script says nothing about the server."""
+        if isinstance(error, NoScriptError):
+            self.breaker(address).worked()
+        elif is_sick(error):
+            pause = self.breaker(address).failed()
+            raise ServerUnavailable(f"{address[0]}:{address[1]}: {type(error).__name__}: {error}", pause) from error
+
+    def _look_again(self) -> Way:
+        """The way to know who holds what now, for one caller in a while; if nobody tells, what was known stands."""
+        if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
+            with suppress(*FAILURES):
+                yield from self._refresh()
+
+    def _refresh(self) -> Way:
+        """The way to know who holds what now. Raises RedisError or OSError when no server tells."""
+        self._refreshed = time.monotonic()
+        advisers = sorted(self.addresses(), key=lambda address: self.breaker(address).is_open)
+        failure: Exception = RedisConnectionError("no server of the cluster is known")
+        for adviser in advisers[:MOST_ADVISERS]:
+            try:
+                reply = yield Send(adviser, ("CLUSTER", "SLOTS"))
+            except FAILURES as error:
+                failure = error
+                if is_sick(error):
+                    self.breaker(adviser).failed()
+                continue
+            if reply:
+                self._learn(reply, adviser)
+                return
+            failure = RedisConnectionError(f"{adviser[0]}:{adviser[1]} belongs to no cluster")
+        raise failure
+
+    def _learn(self, reply: Sequence[Any], adviser: Address) -> None:
+        """Take over what CLUSTER SLOTS says."""
+        owners: list[Address | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
+        replicas: dict[Address, None] = {}
+        for start, end, master, *others in reply:
+            owners[start : end + 1] = [_address(master, adviser)] * (end + 1 - start)
+            replicas.update((_address(other, adviser), None) for other in others)
+        self._owners, self._replicas = owners, tuple(replicas)
+
+    def start_afresh(self) -> None:
+        """Leave the parent's breakers alone, in a forked child: another thread may have held their locks."""
+        self._breakers, self._stuck = {}, {}
+
+
+def _address(server: Sequence[Any], adviser: Address) -> Address:
+    """Return where a server is; one that does not know its own name is at that of whoever told."""
+    host, port = server[0], int(server[1])
+    host = host.decode() if isinstance(host, bytes) else host
+    return (host if host and host != "?" else adviser[0], port)
+
+
+_alive: weakref.WeakSet[Topology] = weakref.WeakSet()
+
+
+def _fork() -> None:
+    for topology in list(_alive):
+        topology.start_afresh()
+
+
+os.register_at_fork(after_in_child=_fork)

@@ -1,0 +1,95 @@
+"""Calls that go on from several threads, or from tasks of an event loop, while something happens to the servers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django_ratelimit_rules import Limiter
+from django_ratelimit_rules.engine import Result
+
+CALLERS = 4
+# Seconds between two calls of one caller.
+PACE = 0.002
+
+Identify = Callable[[int], dict[str, Any]]
+
+
+class Load:
+    """What the calls were answered so far; ``raised`` is what should be empty."""
+
+    def __init__(self, limiter: str, identify: Identify) -> None:
+        self.limiter = Limiter(limiter)
+        self.identify = identify
+        self.results: list[Result] = []
+        self.slowest = 0.0
+        self.raised: list[BaseException] = []
+        self.ends = False
+
+    @property
+    def admitted(self) -> int:
+        """How many calls the counters let through: not those that a failure mode answered."""
+        return len([result for result in self.results if not result.blocked and not result.error])
+
+    @property
+    def failed(self) -> int:
+        return len([result for result in self.results if result.error])
+
+    def call(self, caller: int) -> None:
+        """Call until the end, in a thread."""
+        try:
+            number = caller
+            while not self.ends:
+                started = time.monotonic()
+                self._note(self.limiter.check(self.identify(number)), started)
+                number += CALLERS
+                time.sleep(PACE)
+        except BaseException as error:
+            self.raised.append(error)
+            raise
+
+    async def acall(self, caller: int) -> None:
+        """As :meth:`call`, in a task."""
+        number = caller
+        while not self.ends:
+            started = time.monotonic()
+            self._note(await self.limiter.acheck(self.identify(number)), started)
+            number += CALLERS
+            await asyncio.sleep(PACE)
+
+    def call_from_a_loop(self) -> None:
+        async def all_callers() -> None:
+            await asyncio.gather(*map(self.acall, range(CALLERS)))
+
+        try:
+            asyncio.run(all_callers())
+        except BaseException as error:
+            self.raised.append(error)
+            raise
+
+    def _note(self, result: Result, started: float) -> None:
+        self.slowest = max(self.slowest, time.monotonic() - started)
+        self.results.append(result)
+
+
+@contextmanager
+def load(limiter: str, identify: Identify, colour: str = "sync") -> Iterator[Load]:
+    """Call a limiter in the background for as long as the block runs; nothing may be raised."""
+    calls = Load(limiter, identify)
+    if colour == "sync":
+        threads = [threading.Thread(target=calls.call, args=(caller,)) for caller in range(CALLERS)]
+    else:
+        threads = [threading.Thread(target=calls.call_from_a_loop)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield calls
+    finally:
+        calls.ends = True
+        for thread in threads:
+            thread.join()
+    assert not calls.raised

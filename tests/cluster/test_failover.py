@@ -1,0 +1,96 @@
+"""A master dies under load: the failure mode answers meanwhile, and afterwards its replica counts on."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from redis.crc import key_slot
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.exceptions import CountersUnavailable
+from django_ratelimit_rules.testing import override_ruleset
+from tests.cluster.load import CALLERS, load
+from tests.servers import wait_until
+
+LIMIT = 3000
+
+
+def slot_of_limiter(name: str) -> int:
+    return key_slot(f"{{{name}}}".encode())
+
+
+@pytest.mark.parametrize(("colour", "mode"), [("sync", "closed"), ("async", "open")])
+def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_cluster, colour, mode):
+    cluster, slot = fragile_cluster, slot_of_limiter("failover")
+    key = ":1:rl{failover}all:f::"
+    with override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode):
+        master, replica = cluster.owner(slot), cluster.replica(slot)
+        with load("failover", lambda _: {}, colour) as calls:
+            wait_until(lambda: calls.admitted > LIMIT // 10, what="calls")
+            master.kill()
+            wait_until(lambda: calls.failed, what="the failure to be felt")
+            acknowledged = calls.admitted
+            replica.ask("READONLY")
+            kept = replica.kept(key)
+            wait_until(lambda: cluster.owner(slot) is replica, what="the replica to take over")
+            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 20, "the limit to be reached")
+            wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
+        lost = max(0, acknowledged - kept)
+        assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost
+        # Nobody waited for longer than the time-outs of the alias.
+        assert calls.slowest < 5
+        answers = {(result.blocked, result.error) for result in calls.results}
+        assert answers == {(False, False), (True, False), (mode == "closed", True)}
+
+
+@pytest.fixture
+def partly_covered(fragile_cluster):
+    """A cluster whose other servers go on while one master is gone."""
+    for node in fragile_cluster.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    yield fragile_cluster
+    fragile_cluster.wait_until_well()
+    for node in fragile_cluster.nodes:
+        node.ask("CONFIG", "SET", "cluster-require-full-coverage", "yes")
+
+
+def test_a_dead_master_stops_no_limiter_of_the_others_and_is_left_alone(partly_covered):
+    cluster = partly_covered
+    rules = [Rule("all", limit=10**6, period=60)]
+    names = [f"limiter{number}" for number in range(20)]
+    dead = cluster.owner_of("{limiter0}")
+    beside = [name for name in names if cluster.owner_of(f"{{{name}}}") is not dead]
+    with contextlib.ExitStack() as rulesets:
+        for name in names:
+            rulesets.enter_context(override_ruleset(name, rules, failure_mode="closed"))
+            assert not Limiter(name).check({}).error
+        dead.kill()
+        failed = 0
+        while cluster.owner_of("{limiter0}") is dead:
+            failed += Limiter("limiter0").check({}).error
+            assert not any(Limiter(name).check({}).error for name in beside)
+        assert failed > 20
+        # Most calls are answered without asking anybody.
+        assert current()._connect().topology.breaker(("127.0.0.1", dead.port)).is_open
+        wait_until(lambda: not Limiter("limiter0").check({}).error, what="the promoted replica to be asked")
+
+
+def test_what_lies_beside_the_counters_is_found_again_though_no_call_comes_by(fragile_cluster):
+    cluster = fragile_cluster
+    current().announce()
+    key = f"{current().namespace()}:revision"
+    home, replica = cluster.owner_of(key), cluster.replica(key_slot(key.encode()))
+    replica.ask("READONLY")
+    wait_until(lambda: replica.ask("GET", key), what="the announcement to reach the replica")
+    home.kill()
+    wait_until(lambda: cluster.owner_of(key) is replica, what="the replica to take over")
+
+    def news() -> bool:
+        try:
+            return current().revision() is not None
+        except CountersUnavailable:
+            return False
+
+    wait_until(news, what="the announcement")

@@ -1,0 +1,147 @@
+"""Slots that go from one master to another while they are asked: nothing is lost, and nothing counted twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from redis.crc import key_slot
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.testing import override_ruleset
+from tests.cluster.load import load
+from tests.clusters import Cluster, Node, text
+from tests.servers import wait_until
+
+BY_USER = Rule("by_user", characteristics=["user"], limit=5, period=60)
+BY_TEAM = Rule("by_team", characteristics=["team"], limit=100, period=60)
+
+
+def slot_of_limiter(name: str) -> int:
+    return key_slot(f"{{{name}}}".encode())
+
+
+class Move:
+    """A limiter's slot on its way from one master to another."""
+
+    def __init__(self, cluster: Cluster, limiter: str) -> None:
+        self.cluster, self.slot = cluster, slot_of_limiter(limiter)
+        self.source, self.target = cluster.begin_move(self.slot)
+        self.ended = False
+
+    def key(self, part: str) -> None:
+        """Move the one key that has this in its name."""
+        (key,) = [key for key in keys_of(self.source) if part in key]
+        self.source.ask("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", key)
+
+    def end(self) -> None:
+        if not self.ended:
+            self.cluster.end_move(self.slot, self.source, self.target)
+            self.ended = True
+
+
+def keys_of(node: Node) -> list[str]:
+    return [text(key) for key in node.ask("KEYS", "*{*")]
+
+
+@pytest.fixture
+def moved(cluster):
+    """A limiter whose counters are moved, and the move, begun."""
+    moves: list[Move] = []
+
+    def begin(limiter: str) -> Move:
+        moves.append(Move(cluster, limiter))
+        return moves[-1]
+
+    yield begin
+    for move in moves:
+        move.end()
+
+
+def test_a_slot_that_went_elsewhere_is_followed_and_its_counter_goes_on(moved):
+    with override_ruleset("gone", [BY_USER]):
+        limiter = Limiter("gone")
+        assert limiter.check({"user": 1}).most_restrictive.used == 1
+        moved("gone").end()
+        assert [limiter.check({"user": 1}).most_restrictive.used for _ in range(2)] == [2, 3]
+        assert limiter.reset({"user": 1}) == 1
+
+
+def test_counters_on_both_sides_of_a_move_count_on(moved):
+    with override_ruleset("halfway", [BY_USER]):
+        limiter = Limiter("halfway")
+        for user in (1, 2):
+            limiter.check({"user": user})
+        move = moved("halfway")
+        move.key(":user:1")
+        # One that has moved, one that has not, and one that is new; the target has never seen the script.
+        move.target.ask("SCRIPT FLUSH")
+        results = [limiter.check({"user": user}) for user in (1, 2, 3, 1, 2, 3)]
+        assert [result.most_restrictive.used for result in results] == [2, 2, 1, 3, 3, 2]
+        assert not any(result.error for result in results)
+        assert len(keys_of(move.target)) == 2
+        move.end()
+        assert [limiter.check({"user": user}).most_restrictive.used for user in (1, 2, 3)] == [4, 4, 3]
+
+
+def test_a_check_whose_counters_are_on_both_sides_waits_until_they_are_together(moved):
+    with override_ruleset("split", [BY_USER, BY_TEAM]):
+        limiter = Limiter("split")
+        limiter.check({"user": 1, "team": 1})
+        move = moved("split")
+        move.key("by_team")
+        results = []
+        waiting = threading.Thread(target=lambda: results.append(limiter.check({"user": 1, "team": 1})))
+        waiting.start()
+        wait_until(lambda: replies(move.source, "TRYAGAIN") > 1, what="the check to be put off")
+        assert not results
+        move.end()
+        waiting.join()
+        (result,) = results
+        assert [evaluation.used for evaluation in result.evaluations] == [2, 2]
+        assert not result.error
+
+
+def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_other_slot(moved):
+    rules = [BY_USER, BY_TEAM]
+    with override_ruleset("stuck", rules, failure_mode="closed"), override_ruleset("beside", rules):
+        limiter = Limiter("stuck")
+        limiter.check({"user": 1, "team": 1})
+        move = moved("stuck")
+        move.key("by_team")
+        assert limiter.check({"user": 1, "team": 1}).error
+        # Patience is spent once in a while, not by every call.
+        before = replies(move.source, "TRYAGAIN")
+        assert limiter.check({"user": 1, "team": 1}).error
+        assert replies(move.source, "TRYAGAIN") == before + 1
+        assert not Limiter("beside").check({"user": 1, "team": 1}).error
+        move.end()
+        result = limiter.check({"user": 1, "team": 1})
+        assert [evaluation.used for evaluation in result.evaluations] == [2, 2]
+
+
+def replies(node: Node, error: str) -> int:
+    """How often a server replied an error."""
+    for line in text(node.ask("INFO", "errorstats")).splitlines():
+        if line.startswith(f"errorstat_{error}:"):
+            return int(line.rpartition("=")[2])
+    return 0
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_resharding_under_load_loses_no_call_and_admits_exactly_the_limit(moved, colour):
+    users, limit = 300, 5
+    rules = [BY_USER, Rule("all", limit=10**6, period=60)]
+    with override_ruleset("resharded", rules, failure_mode="closed"):
+        with load("resharded", lambda number: {"user": number % users}, colour) as calls:
+            wait_until(lambda: len(calls.results) > users, what="calls")
+            for _ in range(3):
+                moved("resharded").end()
+            wait_until(lambda: calls.admitted >= users * limit, 30, "every user to reach the limit")
+            wait_until(lambda: len(calls.results) > users * (limit + 2), 30, "calls over the limit")
+        assert calls.failed == 0
+        assert calls.admitted == users * limit
+        assert len([key for key in current().keys("resharded", 1000)[0] if "by_user" in key]) == users
+    assert Counter(result.blocked for result in calls.results)[True] > 0

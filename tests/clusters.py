@@ -1,0 +1,266 @@
+"""Real servers that stand in for one another: a Redis Cluster whose slots can be moved, and a master under Sentinel."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.retry import Retry
+
+from tests.servers import free_port, redis_binary, wait_until
+
+SLOTS = 16384
+MASTERS = 3
+# Milliseconds of silence after which nodes take another one for dead.
+NODE_TIMEOUT = 1000
+# Redis lists no replica that has heard nothing of its master yet.
+OPTIONS = [
+    *("--save", "", "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"),
+]
+CLUSTER_OPTIONS = [
+    *(*OPTIONS, "--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT)),
+    *("--cluster-allow-replica-migration", "no"),
+]
+
+
+class Node:
+    """One server, which can be killed. It keeps its port, and what it wrote down, when it is started again."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._command = [redis_binary(), *options, "--port", str(self.port), "--dir", str(folder)]
+        folder.mkdir(exist_ok=True)
+        self._client = redis.Redis(port=self.port, socket_timeout=5, protocol=2, retry=Retry(NoBackoff(), 0))
+        self._client.response_callbacks.clear()
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(self, *command: Any) -> Any:
+        """Run a command on this node alone, which follows no redirection; return the reply as the server gives it."""
+        return self._client.execute_command(*command)
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.ask("PING"))
+        except redis.ConnectionError:
+            return False
+
+    def kept(self, key: str) -> int:
+        """What a replica, whose master is gone, has of a plain counter."""
+        wait_until(lambda: self.ask("ROLE")[3] != b"connected", what="the replica to miss its master")
+        return int((self.ask("GET", key) or b"0").split()[0])
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._client.close()
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+
+class ClusterNode(Node):
+    """One server of a cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bus_port = free_port()
+        super().__init__(folder, *CLUSTER_OPTIONS, "--cluster-port", str(self.bus_port))
+
+    def id(self) -> str:
+        return text(self.ask("CLUSTER MYID"))
+
+
+class Cluster:
+    """Six nodes; which of them are masters changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nodes = [ClusterNode(folder / str(number)) for number in range(2 * MASTERS)]
+
+    @property
+    def locations(self) -> list[str]:
+        """What a cache alias has as its LOCATION: three of the nodes."""
+        return [f"redis://{node.address}/0" for node in self.nodes[:MASTERS]]
+
+    def create(self) -> None:
+        """Join the nodes, as redis-cli --cluster create does; that is not everywhere where a server is."""
+        wait_until(lambda: all(node.answers() for node in self.nodes), what="six nodes")
+        first, *others = self.nodes
+        for epoch, node in enumerate(self.nodes, start=1):
+            node.ask("CLUSTER SET-CONFIG-EPOCH", epoch)
+        for number, node in enumerate(self.nodes[:MASTERS]):
+            start, end = (SLOTS * at // MASTERS for at in (number, number + 1))
+            node.ask("CLUSTER ADDSLOTSRANGE", start, end - 1)
+        for node in others:
+            first.ask("CLUSTER MEET", "127.0.0.1", node.port, node.bus_port)
+        wait_until(lambda: all(self._known(node) == len(self.nodes) for node in self.nodes), what="the nodes to meet")
+        for master, replica in zip(self.nodes[:MASTERS], self.nodes[MASTERS:], strict=True):
+            replica.ask("CLUSTER REPLICATE", master.id())
+        self.wait_until_well()
+
+    def wait_until_well(self) -> None:
+        """Start what was killed, and wait until every node agrees that each shard has a master and a replica."""
+        for node in self.nodes:
+            if not node.runs:
+                node.start()
+        wait_until(self._is_well, 30, "the cluster to be well")
+
+    def owner(self, slot: int) -> ClusterNode:
+        """The master that holds a slot."""
+        for start, end, master, *_ in self._running().ask("CLUSTER SLOTS"):
+            if start <= slot <= end:
+                return self._node(master)
+        raise LookupError(f"nobody holds slot {slot}")
+
+    def owner_of(self, key: str) -> ClusterNode:
+        return self.owner(key_slot(key.encode()))
+
+    def replica(self, slot: int) -> ClusterNode:
+        """The replica of the master that holds a slot."""
+        for start, end, _, replica in self._running().ask("CLUSTER SLOTS"):
+            if start <= slot <= end:
+                return self._node(replica)
+        raise LookupError(f"nobody holds slot {slot}")
+
+    def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
+        """Let a slot be on its way from its master to another one; return both."""
+        source = self.owner(slot)
+        target = next(node for node in self.masters() if node is not source)
+        target.ask("CLUSTER SETSLOT", slot, "IMPORTING", source.id())
+        source.ask("CLUSTER SETSLOT", slot, "MIGRATING", target.id())
+        return source, target
+
+    def end_move(self, slot: int, source: ClusterNode, target: ClusterNode) -> None:
+        """Move the keys of a slot on its way, and tell every master who holds it now, its new one first."""
+        while keys := source.ask("CLUSTER GETKEYSINSLOT", slot, 10):
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        for node in [target, *(node for node in self.masters() if node is not target)]:
+            node.ask("CLUSTER SETSLOT", slot, "NODE", target.id())
+
+    def masters(self) -> list[ClusterNode]:
+        return list({self._node(master).port: self._node(master) for _, _, master, *_ in self._slots()}.values())
+
+    def flush(self) -> None:
+        """Forget all keys, and what scripts the servers know."""
+        for node in self.masters():
+            node.ask("FLUSHALL")
+            node.ask("SCRIPT FLUSH")
+
+    def keys(self) -> dict[str, list[str]]:
+        """All keys, by the address of the master that has them."""
+        return {node.address: [text(key) for key in node.ask("KEYS", "*")] for node in self.masters()}
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def _slots(self) -> list[Any]:
+        slots: list[Any] = self._running().ask("CLUSTER SLOTS")
+        return slots
+
+    def _running(self) -> ClusterNode:
+        return next(node for node in self.nodes if node.runs)
+
+    def _node(self, said: Iterable[Any]) -> ClusterNode:
+        _, port, *_ = said
+        return next(node for node in self.nodes if node.port == port)
+
+    @staticmethod
+    def _known(node: Node) -> int:
+        return len([line for line in text(node.ask("CLUSTER NODES")).splitlines() if "handshake" not in line])
+
+    def _is_well(self) -> bool:
+        if not all(node.answers() for node in self.nodes):
+            return False
+        views = [node.ask("CLUSTER SLOTS") for node in self.nodes]
+        return (
+            all("cluster_state:ok" in text(node.ask("CLUSTER INFO")) for node in self.nodes)
+            and all(len(owners) == 2 for view in views for _, _, *owners in view)
+            and len({str(sorted((start, end, master[1]) for start, end, master, *_ in view)) for view in views}) == 1
+            and all(self._in_step(node) for node in self.nodes)
+        )
+
+    @staticmethod
+    def _in_step(node: Node) -> bool:
+        role = node.ask("ROLE")
+        return text(role[0]) == "master" or text(role[3]) == "connected"
+
+
+class Watched:
+    """A master and a replica, watched by three Sentinels."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.servers = [Node(folder / name, *OPTIONS) for name in ("first", "second")]
+        self.sentinels: list[Node] = []
+        # Its own in every test, because django-redis keeps a pool for each name.
+        self.name = f"primary-{self.servers[0].port}"
+
+    def create(self) -> None:
+        """Let one server follow the other, and then be watched: Sentinels look for replicas every ten seconds only."""
+        first, second = self.servers
+        wait_until(lambda: first.answers() and second.answers(), what="two servers")
+        second.ask("REPLICAOF", "127.0.0.1", first.port)
+        wait_until(lambda: first.ask("ROLE")[2], what="the replica to be in step")
+        self.sentinels += [self._sentinel(self._folder / str(number)) for number in range(3)]
+        wait_until(lambda: all(self._knows_all(node) for node in self.sentinels), what="the Sentinels to know all")
+
+    def master(self) -> Node:
+        """Who is the master, as a Sentinel says."""
+        _, port = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.name)
+        return next(node for node in self.servers if node.port == int(port))
+
+    def stop(self) -> None:
+        for node in (*self.sentinels, *self.servers):
+            node.kill()
+
+    def _sentinel(self, folder: Path) -> Node:
+        folder.mkdir()
+        config = folder / "sentinel.conf"
+        config.write_text(
+            f"bind 127.0.0.1\nsentinel monitor {self.name} 127.0.0.1 {self.servers[0].port} 2\n"
+            f"sentinel down-after-milliseconds {self.name} {NODE_TIMEOUT}\nsentinel failover-timeout {self.name} 5000\n"
+        )
+        return Node(folder, str(config), "--sentinel")
+
+    def _knows_all(self, sentinel: Node) -> bool:
+        if not sentinel.answers():
+            return False
+        said = iter(sentinel.ask("SENTINEL", "MASTER", self.name))
+        facts = {text(name): text(value) for name, value in zip(said, said, strict=True)}
+        return (facts["num-other-sentinels"], facts["num-slaves"]) == ("2", "1")
+
+
+def text(reply: Any) -> str:
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+@contextlib.contextmanager
+def redis_cluster(folder: Path) -> Iterator[Cluster]:
+    """Run a cluster of three masters with a replica each."""
+    cluster = Cluster(folder)
+    try:
+        cluster.create()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextlib.contextmanager
+def watched_master(folder: Path) -> Iterator[Watched]:
+    """Run a master and a replica under Sentinel."""
+    watched = Watched(folder)
+    try:
+        watched.create()
+        yield watched
+    finally:
+        watched.stop()
