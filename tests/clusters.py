@@ -54,10 +54,11 @@ class Node:
         except redis.ConnectionError:
             return False
 
-    def kept(self, key: str) -> int:
-        """What a replica, whose master is gone, has of a plain counter."""
+    def kept(self) -> int:
+        """What a replica, whose master is gone, has of the one plain counter that there is."""
         wait_until(lambda: self.ask("ROLE")[3] != b"connected", what="the replica to miss its master")
-        return int((self.ask("GET", key) or b"0").split()[0])
+        (key,) = self.ask("KEYS", "*{*")
+        return int(self.ask("GET", key).split()[0])
 
     def kill(self) -> None:
         self._process.kill()

@@ -24,7 +24,6 @@ def slot_of_limiter(name: str) -> int:
 @pytest.mark.parametrize(("colour", "mode"), [("sync", "closed"), ("async", "open")])
 def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_cluster, colour, mode):
     cluster, slot = fragile_cluster, slot_of_limiter("failover")
-    key = ":1:rl{failover}all:f::"
     with override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode):
         master, replica = cluster.owner(slot), cluster.replica(slot)
         with load("failover", lambda _: {}, colour) as calls:
@@ -33,7 +32,7 @@ def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_clus
             wait_until(lambda: calls.failed, what="the failure to be felt")
             acknowledged = calls.admitted
             replica.ask("READONLY")
-            kept = replica.kept(key)
+            kept = replica.kept()
             wait_until(lambda: cluster.owner(slot) is replica, what="the replica to take over")
             wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 20, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")

@@ -31,9 +31,9 @@ class Move:
         self.source, self.target = cluster.begin_move(self.slot)
         self.ended = False
 
-    def key(self, part: str) -> None:
-        """Move the one key that has this in its name."""
-        (key,) = [key for key in keys_of(self.source) if part in key]
+    def counter_of(self, value: int) -> None:
+        """Move the one counter of a user or a team."""
+        (key,) = [key for key in keys_of(self.source) if key.endswith(f":{value}")]
         self.source.ask("MIGRATE", "127.0.0.1", self.target.port, "", 0, 5000, "KEYS", key)
 
     def end(self) -> None:
@@ -75,7 +75,7 @@ def test_counters_on_both_sides_of_a_move_count_on(moved):
         for user in (1, 2):
             limiter.check({"user": user})
         move = moved("halfway")
-        move.key(":user:1")
+        move.counter_of(1)
         # One that has moved, one that has not, and one that is new; the target has never seen the script.
         move.target.ask("SCRIPT FLUSH")
         results = [limiter.check({"user": user}) for user in (1, 2, 3, 1, 2, 3)]
@@ -89,11 +89,11 @@ def test_counters_on_both_sides_of_a_move_count_on(moved):
 def test_a_check_whose_counters_are_on_both_sides_waits_until_they_are_together(moved):
     with override_ruleset("split", [BY_USER, BY_TEAM]):
         limiter = Limiter("split")
-        limiter.check({"user": 1, "team": 1})
+        limiter.check({"user": 1, "team": 9})
         move = moved("split")
-        move.key("by_team")
+        move.counter_of(9)
         results = []
-        waiting = threading.Thread(target=lambda: results.append(limiter.check({"user": 1, "team": 1})))
+        waiting = threading.Thread(target=lambda: results.append(limiter.check({"user": 1, "team": 9})))
         waiting.start()
         wait_until(lambda: replies(move.source, "TRYAGAIN") > 1, what="the check to be put off")
         assert not results
@@ -108,17 +108,17 @@ def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_o
     rules = [BY_USER, BY_TEAM]
     with override_ruleset("stuck", rules, failure_mode="closed"), override_ruleset("beside", rules):
         limiter = Limiter("stuck")
-        limiter.check({"user": 1, "team": 1})
+        limiter.check({"user": 1, "team": 9})
         move = moved("stuck")
-        move.key("by_team")
-        assert limiter.check({"user": 1, "team": 1}).error
+        move.counter_of(9)
+        assert limiter.check({"user": 1, "team": 9}).error
         # Patience is spent once in a while, not by every call.
         before = replies(move.source, "TRYAGAIN")
-        assert limiter.check({"user": 1, "team": 1}).error
+        assert limiter.check({"user": 1, "team": 9}).error
         assert replies(move.source, "TRYAGAIN") == before + 1
-        assert not Limiter("beside").check({"user": 1, "team": 1}).error
+        assert not Limiter("beside").check({"user": 1, "team": 9}).error
         move.end()
-        result = limiter.check({"user": 1, "team": 1})
+        result = limiter.check({"user": 1, "team": 9})
         assert [evaluation.used for evaluation in result.evaluations] == [2, 2]
 
 
@@ -143,5 +143,5 @@ def test_a_resharding_under_load_loses_no_call_and_admits_exactly_the_limit(move
             wait_until(lambda: len(calls.results) > users * (limit + 2), 30, "calls over the limit")
         assert calls.failed == 0
         assert calls.admitted == users * limit
-        assert len([key for key in current().keys("resharded", 1000)[0] if "by_user" in key]) == users
+        assert len(current().keys("resharded", 1000)[0]) == users + 1
     assert Counter(result.blocked for result in calls.results)[True] > 0
