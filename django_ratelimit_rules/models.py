@@ -181,6 +181,9 @@ class Ruleset(models.Model):
         except InvalidRule as error:
             raise ValidationError({"name": error.reason}) from error
 
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Leave that to the choices: the constraints say the same, and ask the database once each."""
+
 
 class Rule(models.Model):
     """One rule of a ruleset. Durations are whole seconds; the fields mean what :class:`engine.Rule` says."""
@@ -296,6 +299,9 @@ class Rule(models.Model):
             message = f"The ruleset has a rule {self.name!r} already; names are unique within a ruleset."
             raise ValidationError({"name": message})
         super().validate_unique(exclude)
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Leave that to :meth:`clean`, which says more on the field concerned, and asks no database."""
 
 
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from django.db import router, transaction
+from django.db import connections, router, transaction
 from django.db.models import JSONField, QuerySet, TextField
 from django.db.models.functions import Cast
 
@@ -54,10 +55,9 @@ class Rows:
         # Not before the first load: the app must be importable before Django's models are ready.
         from .models import Ruleset
 
-        # From the primary: a replica may lag behind the commit that asked for this load. In a transaction, so that a
-        # missing table does not spoil one of the request's own.
+        # From the primary: a replica may lag behind the commit that asked for this load.
         database = router.db_for_write(Ruleset)
-        with transaction.atomic(using=database):
+        with _apart(database):
             said = _said(database)
             known = {key: read for key, read in self._read.items() if read.rows == said.get(key)}
             if len(known) == len(said) == len(self._read):
@@ -88,6 +88,11 @@ class Rows:
         if message not in self._reported:
             self._reported.add(message)
             logger.error(message)
+
+
+def _apart(database: str) -> AbstractContextManager[None]:
+    """Keep what fails here, such as a table that is missing, from spoiling a transaction of the request's own."""
+    return transaction.atomic(using=database) if connections[database].in_atomic_block else nullcontext()
 
 
 def _said(database: str) -> dict[int, list[Columns]]:

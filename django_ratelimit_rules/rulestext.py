@@ -18,6 +18,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import router
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from . import engine, yamltext
@@ -45,15 +46,19 @@ POSITION_STEP = 10
 
 def stored(names: Iterable[str] | None = None) -> dict[str, Plain]:
     """Return the admin tier, or these of its rulesets, by name in alphabetical order."""
-    rulesets = Ruleset.objects.using(router.db_for_write(Ruleset)).order_by("name")
-    if names is not None:
-        rulesets = rulesets.filter(name__in=list(names))
-    return {row.name: of_row(row, row.rules.all()) for row in rulesets.prefetch_related("rules")}
+    return {row.name: of_row(row) for row in rows(names)}
 
 
-def of_row(ruleset: Ruleset, rules: Iterable[Rule]) -> Plain:
+def rows(names: Iterable[str] | None = None) -> QuerySet[Ruleset]:
+    """Return the rulesets of the admin tier, or those named, in alphabetical order and with their rules."""
+    rulesets = Ruleset.objects.using(router.db_for_write(Ruleset)).order_by("name").prefetch_related("rules")
+    return rulesets if names is None else rulesets.filter(name__in=list(names))
+
+
+def of_row(ruleset: Ruleset) -> Plain:
     """Return a ruleset of the database."""
-    return _plain(ruleset.description, ruleset.mode, ruleset.failure_mode, [rule_of_row(rule) for rule in rules])
+    rules = [rule_of_row(rule) for rule in ruleset.rules.all()]
+    return _plain(ruleset.description, ruleset.mode, ruleset.failure_mode, rules)
 
 
 def of_tier(tier: TierRules) -> Plain:
@@ -63,7 +68,11 @@ def of_tier(tier: TierRules) -> Plain:
 
 def rule_of_row(row: Rule) -> Plain:
     """Return one rule of the database, normalised where it reads as a rule."""
-    fields = row.engine_fields()
+    return rule_of_fields(row.engine_fields())
+
+
+def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
+    """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned."""
     try:
         rule = made_of(fields)
     except (InvalidRule, TypeError, ValueError, LookupError, RecursionError):

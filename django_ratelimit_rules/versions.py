@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import yaml
 from django.db import router, transaction
+from django.db.models import OuterRef, Subquery
 
 from . import rulestext
 from .models import Ruleset, RulesetVersion
@@ -41,49 +42,72 @@ class Author:
     allow: Callable[[Rulesets, Rulesets], None] | None = None
 
 
+@dataclass(slots=True)
+class Begun:
+    """What rulesets said before a change, and the latest version of each that has any."""
+
+    said: dict[str, Plain]
+    latest: dict[str, RulesetVersion]
+
+
 @contextmanager
 def changing(names: Iterable[str], author: Author) -> Iterator[None]:
     """Keep what the block changes of these rulesets, all or nothing; take it back when the author may not."""
     names = sorted(set(names))
     with transaction.atomic(using=router.db_for_write(Ruleset)):
-        before = begin(names)
+        begun = begin(names)
         yield
-        finish(names, before, author)
+        finish(names, begun, author)
 
 
-def begin(names: Iterable[str]) -> dict[str, Plain]:
+def begin(names: Iterable[str]) -> Begun:
     """Return what these rulesets say; first keep what was changed behind our back. Needs a transaction."""
-    database = router.db_for_write(Ruleset)
+    names = list(names)
     # Whoever changes one of them now waits for whoever does already, so that numbers follow one another.
-    list(Ruleset.objects.using(database).select_for_update().filter(name__in=names).order_by("name"))
-    before = rulestext.stored(names)
-    for name, said in before.items():
-        _keep(name, said, None)
-    return before
+    rows = list(rulestext.rows(names).select_for_update())
+    versions = RulesetVersion.objects.using(router.db_for_write(Ruleset)).filter(ruleset__in=names)
+    newest = versions.filter(ruleset=OuterRef("ruleset")).order_by("-number").values("number")[:1]
+    latest = {version.ruleset: version for version in versions.filter(number=Subquery(newest))}
+    begun = Begun({row.name: rulestext.of_row(row) for row in rows}, latest)
+    for row in rows:
+        author = Author(action=ELSEWHERE if row.name in latest else FIRST)
+        _keep(row.name, begun.said[row.name], author, latest)
+        _number(row, latest)
+    return begun
 
 
-def finish(names: Iterable[str], before: Rulesets, author: Author) -> None:
+def finish(names: Iterable[str], begun: Begun, author: Author) -> None:
     """Keep what these rulesets say now. Raises what ``author.allow`` does, for the transaction to be taken back."""
-    after = rulestext.stored(names)
+    rows = {row.name: row for row in rulestext.rows(names)}
+    after = {name: rulestext.of_row(row) for name, row in rows.items()}
     if author.allow:
-        author.allow(before, after)
+        author.allow(begun.said, after)
     for name in names:
-        _keep(name, after.get(name), author)
+        _keep(name, after.get(name), author, begun.latest)
+        if name in rows:
+            _number(rows[name], begun.latest)
 
 
-def _keep(name: str, said: Plain | None, author: Author | None) -> None:
-    database = router.db_for_write(Ruleset)
-    versions = RulesetVersion.objects.using(database).filter(ruleset=name)
-    latest = versions.order_by("-number").first()
-    author = author or Author(action=ELSEWHERE if latest else FIRST)
+def _keep(name: str, said: Plain | None, author: Author, latest: dict[str, RulesetVersion]) -> None:
+    """Make a version of what a ruleset says, unless the latest says the same."""
     text = "" if said is None else rulestext.dump({name: said})
-    number = latest.number if latest else 0
-    if text != (latest.text if latest else ""):
-        number += 1
-        versions.create(
-            ruleset=name, number=number, user=author.user, action=author.action[:200], reason=author.reason, text=text
+    before = latest.get(name)
+    if text != (before.text if before else ""):
+        latest[name] = RulesetVersion.objects.using(router.db_for_write(Ruleset)).create(
+            ruleset=name,
+            number=before.number + 1 if before else 1,
+            user=author.user,
+            action=author.action[:200],
+            reason=author.reason,
+            text=text,
         )
-    Ruleset.objects.using(database).filter(name=name).exclude(version=number).update(version=number)
+
+
+def _number(row: Ruleset, latest: Mapping[str, RulesetVersion]) -> None:
+    """Tell a ruleset's row the number of its latest version."""
+    number = latest[row.name].number
+    if row.version != number:
+        Ruleset.objects.using(router.db_for_write(Ruleset)).filter(pk=row.pk).update(version=number)
 
 
 def apply(rulesets: Mapping[str, TierRules], author: Author, *, prune: bool = False) -> list[str]:

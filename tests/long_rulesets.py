@@ -4,12 +4,15 @@ benchmark by hand.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -17,18 +20,20 @@ from django_ratelimit_rules import rulesets, rulestext, versions
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.models import Rule, Ruleset
 
+Ask = Callable[[], Any]
+
 RULESETS, RULES = 50, 200
 MINUTES = 60
 
 
+@transaction.atomic
 def make() -> None:
-    """Write the rows, and two versions of each ruleset."""
+    """Write the rows, and two versions of one ruleset."""
     Ruleset.objects.bulk_create(Ruleset(name=f"limiter_{n:02}", description="Long.") for n in range(RULESETS))
     Rule.objects.bulk_create(
         Rule(ruleset=ruleset, position=10 * n, **_rule(n)) for ruleset in Ruleset.objects.all() for n in range(RULES)
     )
-    names = list(Ruleset.objects.values_list("name", flat=True))
-    with versions.changing(names, versions.Author("ann", "made")):
+    with versions.changing(["limiter_07"], versions.Author("ann", "made")):
         Rule.objects.filter(position=50).update(limit=7)
     rulesets.forget()
 
@@ -61,48 +66,73 @@ def operator() -> Client:
     return client
 
 
-def pages(client: Client) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield each page's name, and a function that asks for it and returns the answer."""
+def pages(client: Client) -> Iterator[tuple[str, Callable[[], Ask]]]:
+    """Yield each page's name, and a function that makes ready to ask for it once more, and returns how."""
     name = "admin:django_ratelimit_rules_ruleset"
     ruleset = Ruleset.objects.get(name="limiter_07")
     rule = ruleset.rules.get(name="r008")
 
-    def get(page: str, *arguments: object, query: str = "") -> Callable[[], Any]:
-        return partial(client.get, reverse(f"{name}_{page}", args=arguments) + query)
+    def at(page: str, *arguments: object, query: str = "") -> str:
+        return reverse(f"{name}_{page}", args=arguments) + query
 
-    yield "list", get("changelist")
-    yield "list, searched", get("changelist", query="?q=r007")
-    yield "ruleset", get("change", ruleset.pk)
-    yield "ruleset, a rule opened", get("change", ruleset.pk, query="?open=r150")
-    yield "ruleset, saved", partial(_saved, client, ruleset)
-    yield "ruleset, refused", partial(_saved, client, ruleset, wrong=True)
-    yield "new ruleset", get("add")
-    yield "history", get("history", ruleset.pk)
-    yield "restore", get("restore", ruleset.pk, 1)
-    yield "switch", get("switch", ruleset.pk, "off")
-    yield "promote", get("turn", ruleset.pk, rule.pk, "promote")
-    yield "delete", get("delete", ruleset.pk)
-    yield "live", get("live", "limiter_07")
-    yield "explain", get("explain", query="?limiter=limiter_07")
-    asked = {"limiter": "limiter_07", "method": "POST", "ip": "203.0.113.7", "path": "/p3/"}
-    yield "explain, answered", partial(client.post, reverse(f"{name}_explain"), asked)
-    yield "export", get("export", ruleset.pk)
-    yield "export, all", get("export_all")
-    yield "import", get("import")
+    addresses = {
+        "list": at("changelist"),
+        "list, searched": at("changelist", query="?q=r007"),
+        "list, filtered": at("changelist", query="?rules__action__exact=log&o=3"),
+        "ruleset": at("change", ruleset.pk),
+        "ruleset, a rule opened": at("change", ruleset.pk, query="?open=r150"),
+        "new ruleset": at("add"),
+        "history": at("history", ruleset.pk),
+        "restore": at("restore", ruleset.pk, 1),
+        "switch": at("switch", ruleset.pk, "off"),
+        "promote": at("turn", ruleset.pk, rule.pk, "promote"),
+        "delete": at("delete", ruleset.pk),
+        "live": at("live", ruleset.name),
+        "explain": at("explain", query=f"?limiter={ruleset.name}"),
+        "export": at("export", ruleset.pk),
+        "export, all": at("export_all"),
+        "import": at("import"),
+    }
+    yield from ((page, partial(partial, client.get, address)) for page, address in addresses.items())
+    asked = {"limiter": ruleset.name, "method": "POST", "ip": "203.0.113.7", "path": "/p3/"}
+    yield "explain, answered", partial(partial, client.post, at("explain"), asked)
+    yield "ruleset, saved", _saving(client, ruleset)
+    yield "ruleset, saved, all moved", _saving(client, ruleset, moved=RULES)
+    yield "ruleset, refused", _saving(client, ruleset, wrong=True)
     text = rulestext.dump(rulestext.stored([ruleset.name])).replace("limit: 7\n", "limit: 8\n")
-    yield "import, shown", partial(client.post, reverse(f"{name}_import"), {"text": text})
+    yield "import, shown", partial(partial, client.post, at("import"), {"text": text})
+    yield "switch, confirmed", _confirming(client, *(at("switch", ruleset.pk, mode) for mode in ("off", "enforce")))
+    turns = (at("turn", ruleset.pk, rule.pk, turn) for turn in ("promote", "demote"))
+    yield "promote, confirmed", _confirming(client, *turns)
 
 
-def _saved(client: Client, ruleset: Ruleset, *, wrong: bool = False) -> Any:
-    """Post the page as a browser does, with one position changed."""
+def _saving(client: Client, ruleset: Ruleset, *, moved: int = 1, wrong: bool = False) -> Callable[[], Ask]:
+    """Post the page as a browser does, with some rules at another place each time."""
     data: dict[str, Any] = {"name": ruleset.name, "mode": "", "failure_mode": "", "description": "Long."}
-    rows = list(ruleset.rules.order_by("position", "pk"))
-    data |= {"rules-TOTAL_FORMS": len(rows), "rules-INITIAL_FORMS": len(rows), "rules-MIN_NUM_FORMS": 0}
-    for number, row in enumerate(rows):
-        data |= {
-            f"rules-{number}-id": row.pk,
-            f"rules-{number}-position": row.position,
-            f"rules-{number}-enabled": "on",
-        }
-    data["rules-3-position"] = "first" if wrong else rows[3].position ^ 1
-    return client.post(reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk]), data)
+    keys = list(ruleset.rules.order_by("position", "pk").values_list("pk", flat=True))
+    data |= {"rules-TOTAL_FORMS": len(keys), "rules-INITIAL_FORMS": len(keys), "rules-MIN_NUM_FORMS": 0}
+    for number, key in enumerate(keys):
+        data |= {f"rules-{number}-id": key, f"rules-{number}-position": 10 * number, f"rules-{number}-enabled": "on"}
+    offsets = cycle((1, 2))
+    url = reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk])
+
+    def ready() -> Ask:
+        offset = next(offsets)
+        places = {f"rules-{number}-position": "first" if wrong else 10 * number + offset for number in range(moved)}
+        return partial(client.post, url, data | places)
+
+    return ready
+
+
+def _confirming(client: Client, *urls: str) -> Callable[[], Ask]:
+    """Look at a confirmation, then press its button; the next time at the one that takes it back."""
+    turns = cycle(urls)
+
+    def ready() -> Ask:
+        url = next(turns)
+        shown = client.get(url).content.decode()
+        seen = re.search(r'name="confirmed" value="(\w+)"', shown)
+        assert seen, shown
+        return partial(client.post, url, {"confirmed": seen[1], "reason": "because"})
+
+    return ready

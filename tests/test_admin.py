@@ -464,3 +464,21 @@ def test_a_change_that_only_python_calls_equal_is_a_change():
 )
 def test_durations_are_read_with_a_unit_or_as_bare_seconds(text, seconds):
     assert DurationField(required=False).clean(text) == seconds
+
+
+def test_what_is_typed_into_a_rule_that_somebody_deleted_meanwhile_is_not_lost_silently(page, ruleset):
+    for name in ("a", "b"):
+        Rule.objects.create(ruleset=ruleset, name=name, **COUNTING)
+    shown = page().fill(0, limit="7")
+    Rule.objects.get(name="a").delete()
+    assert not shown.save()
+    assert "Somebody deleted this rule" in shown.text
+    assert [rule.name for rule in ruleset.rules.all()] == ["b"]
+
+
+def test_a_rule_of_many_that_somebody_deleted_meanwhile_stays_deleted(page, many):
+    shown = page().fill(0, position="500")
+    Rule.objects.get(name="r007").delete()
+    assert shown.save(), shown.errors()
+    names = list(many.rules.values_list("name", flat=True))
+    assert (len(names), names[0], names[-1]) == (199, "r001", "r000")

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db import models
-from django.db.models import Count, Prefetch, QuerySet
 from django.forms import Textarea
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from .. import registry
 from ..models import Rule, Ruleset
 from .forms import RuleForm, copy_of
+from .listing import Listing
 from .operations import GuardedInline, Operations
-from .summaries import rules_summary
 
 if TYPE_CHECKING:
     BaseInline = admin.StackedInline[Rule, Ruleset]
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 else:
     BaseInline, BaseAdmin = admin.StackedInline, admin.ModelAdmin
 
-SUMMARY_RULES = 3
+COPY = "copy"
 SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "unused", "unsaved")
 
 
@@ -61,7 +59,7 @@ class RuleInline(GuardedInline, BaseInline):
 
 
 @admin.register(Ruleset)
-class RulesetAdmin(Operations, BaseAdmin):
+class RulesetAdmin(Operations, Listing, BaseAdmin):
     """One page per limiter."""
 
     inlines = (RuleInline,)
@@ -86,44 +84,9 @@ class RulesetAdmin(Operations, BaseAdmin):
         options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
         if isinstance(inline, RuleInline):
             options["opened"] = request.GET.getlist("open")
-            copied = obj.rules.filter(name=request.GET.get("copy")).first() if obj.pk else None
-            if copied and request.method == "GET":
-                options["initial"] = [copy_of(copied)]
+            if COPY in request.GET and request.method == "GET" and obj.pk:
+                options["initial"] = [copy_of(rule) for rule in obj.rules.filter(name=request.GET[COPY])]
         return options
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Ruleset]:
-        """Load with each ruleset the few rules that the list shows, and how many there are."""
-        first = Prefetch("rules", Rule.objects.order_by("position", "pk")[:SUMMARY_RULES], to_attr="first_rules")
-        return super().get_queryset(request).annotate(rule_count=Count("rules", distinct=True)).prefetch_related(first)
-
-    @admin.display(description="mode", ordering="mode")
-    def mode_in_short(self, ruleset: Ruleset) -> SafeString | str:
-        """The mode, without its explanation; a ruleset that states none enforces. Others stand out."""
-        if ruleset.mode in ("", "enforce"):
-            return "enforce"
-        return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
-
-    @admin.display(description="rules", ordering="rule_count")
-    def number_of_rules(self, ruleset: Any) -> int:
-        """How many rules there are, disabled ones included."""
-        count: int = ruleset.rule_count
-        return count
-
-    @admin.display(description="summary")
-    def summary(self, ruleset: Any) -> SafeString:
-        """The first rules, as sentences."""
-        return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
-
-    @admin.display(description="now")
-    def look(self, ruleset: Ruleset) -> SafeString:
-        """The ways to see what a ruleset does, beside its name: during an incident they are what is looked for."""
-        name = "admin:django_ratelimit_rules_ruleset"
-        return format_html(
-            '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
-            '<a href="{}?limiter={}">Explain<span class="visually-hidden">: {}</span></a>',
-            *(reverse(f"{name}_live", args=[ruleset.name]), ruleset.name),
-            *(reverse(f"{name}_explain"), ruleset.name, ruleset.name),
-        )
 
     @admin.display(description="Properties")
     def properties(self, _ruleset: Ruleset) -> SafeString:

@@ -29,14 +29,16 @@ MAX_REASON = 2000
 class Step:
     """One change to be confirmed.
 
-    ``names`` are the rulesets it touches, ``after`` what they say then; ``perform`` makes it so. ``action`` is what the
-    history says was done, ``said`` what is said about it beforehand, ``warnings`` what to think of.
+    ``names`` are the rulesets it touches, ``before`` and ``after`` what they say now and then; ``perform`` makes it so.
+    ``action`` is what the history says was done, ``said`` what is said about it beforehand, ``warnings`` what to think
+    of. ``ruleset`` is the only one touched, if it is one.
     """
 
     title: str
     action: str
     button: str
     names: Sequence[str]
+    before: Rulesets
     after: Rulesets
     perform: Callable[[Author], object]
     done: str
@@ -54,11 +56,10 @@ def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
 
 def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     """Show the page, or make the change when its button was pressed; say what the user lacks for it, as a 403."""
-    before = rulestext.stored(step.names)
-    lacking = guards.missing(request, before, step.after)
-    changes = rulesdiff.compare(before, step.after)
+    lacking = guards.missing(request, step.before, step.after)
+    changes = rulesdiff.compare(step.before, step.after)
     # The state before and after: the text of an import is posted again, and must be the one that was shown.
-    seen = hashlib.sha256((rulestext.dump(before) + rulestext.dump(step.after)).encode()).hexdigest()
+    seen = hashlib.sha256((rulestext.dump(step.before) + rulestext.dump(step.after)).encode()).hexdigest()
     if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
             return _perform(admin, request, step)
@@ -85,7 +86,7 @@ def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"Done: {step.action}. In force everywhere within the refresh time.")
-        for ruleset in Ruleset.objects.filter(name__in=step.names):
+        for ruleset in [step.ruleset] if step.ruleset else Ruleset.objects.filter(name__in=step.names):
             said = f"{step.action}: {author.reason}" if author.reason else step.action
             admin.log_change(request, ruleset, said)
     return HttpResponseRedirect(step.done)

@@ -124,6 +124,23 @@ class WarnAtField(forms.IntegerField):
         return super().has_changed(initial, WARN_AT if data in self.empty_values else data)
 
 
+class KeyField(forms.IntegerField):
+    """The key of the row that a form stands for, which is known: the database need not be asked for it."""
+
+    widget = forms.HiddenInput
+
+    def __init__(self, key: int | None) -> None:
+        super().__init__(required=False, initial=key)
+        self.key = key
+
+    def clean(self, value: Any) -> int | None:
+        """Return the key. Raises ValidationError for that of a row that is not there any more."""
+        key: int | None = super().clean(value)
+        if key != self.key:
+            raise ValidationError("Somebody deleted this rule since the page was shown. Load the page anew.")
+        return key
+
+
 def dump(value: Any) -> str:
     """Return JSON that people can read and any page can show: a lone surrogate, which no page can, is escaped."""
     text = json.dumps(value, ensure_ascii=False)

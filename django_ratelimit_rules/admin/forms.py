@@ -6,9 +6,9 @@ model's and the engine's.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -21,7 +21,7 @@ from .. import findings, registry
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
-from .fields import ConditionsField, DurationField, PropertiesField, WarnAtField
+from .fields import ConditionsField, DurationField, KeyField, PropertiesField, WarnAtField
 from .summaries import rule_summary
 
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ class RuleForm(BaseRuleForm):
         """A new rule is none before more than its place is said; a copy in a new ruleset is one, whatever was typed."""
         if not self.instance._state.adding:
             return super().has_changed()
+        if not self.whole and not self.saved_name:
+            # A rule that somebody deleted since the page was shown, and nobody opened here: it stays deleted.
+            return False
         return bool(self.saved_name) or any(name != "position" for name in self.changed_data)
 
     def clean(self) -> dict[str, Any]:
-        """Leave names used twice to the formset, which alone knows what they are going to be.
-
-        The constraints say nothing that the engine does not, and would ask the database once each.
-        """
+        """Leave names used twice to the formset, which alone knows what they are going to be."""
         return self.cleaned_data
 
     def add_error(self, field: str | None, error: Any) -> None:
@@ -174,12 +174,25 @@ class RuleForm(BaseRuleForm):
             self.instance = construct_instance(self, self.instance, HEAD)
 
 
+class Stored(NamedTuple):
+    """A rule as it stands in the database."""
+
+    pk: int
+    position: int
+    fields: dict[str, Any]
+
+
 class RulesFormSet(BaseRulesFormSet):
     """The rules of one ruleset. ``opened`` are the names of those whose fields somebody asked to see."""
 
     def __init__(self, *args: Any, opened: Collection[str] = (), **options: Any) -> None:
         self.opened = opened
         super().__init__(*args, **options)
+        # What is stored, before forms write into the rows what was typed.
+        self.stored = [Stored(row.pk, row.position, row.engine_fields()) for row in self._rows()]
+
+    def _rows(self) -> Iterable[Rule]:
+        return self.get_queryset() if self.is_bound else ()
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
         """Say how much of a rule is shown, or was sent: its name is always sent with its fields."""
@@ -213,12 +226,13 @@ class RulesFormSet(BaseRulesFormSet):
     def add_fields(self, form: BaseRuleForm, index: int | None) -> None:
         """Let a rule that nobody touched pass unchecked: one bad row must not lock the others of its ruleset."""
         super().add_fields(form, index)
+        form.fields["id"] = KeyField(form.instance.pk)
         form.empty_permitted = True
 
     def clean(self) -> None:
         """Put a name used twice on its field, and rules without a position at the end."""
         kept = [form for form in self.forms if self._is_rule(form)]
-        names = self._names_not_shown()
+        names = {rule.fields["name"] for rule in self.not_shown}
         for form in kept:
             name = form.instance.name
             if name in names and "name" in form.fields and "name" not in form.errors:
@@ -230,12 +244,11 @@ class RulesFormSet(BaseRulesFormSet):
             if given is None:
                 last = form.instance.position = last - last % POSITION_STEP + POSITION_STEP
 
-    def _names_not_shown(self) -> set[str]:
-        """Return the names of rules that came into the ruleset after the page was made."""
-        if self.instance.pk is None:
-            return set()
-        shown = [form.instance.pk for form in self.forms if form.instance.pk is not None]
-        return set(Rule.objects.filter(ruleset=self.instance).exclude(pk__in=shown).values_list("name", flat=True))
+    @property
+    def not_shown(self) -> list[Stored]:
+        """The rules that came into the ruleset after the page was made."""
+        shown = {form.instance.pk for form in self.forms}
+        return [rule for rule in self.stored if rule.pk not in shown]
 
     def save(self, commit: bool = True) -> Any:
         """Save all rules; names may be swapped, go round, or be taken over from a rule that is deleted."""
@@ -246,7 +259,18 @@ class RulesFormSet(BaseRulesFormSet):
             # No rule can have such a name, so it meets none; the rows get theirs in what follows.
             nameless = Concat(Value("-"), Cast(F("pk"), CharField()))
             Rule.objects.filter(pk__in=freed).update(name=nameless)
-        return super().save(commit)
+        self._moved: list[Rule] = []
+        saved = super().save(commit)
+        # In one go: one rule moved to the front moves all others.
+        Rule.objects.bulk_update(self._moved, HEAD)
+        return saved
+
+    def save_existing(self, form: Any, obj: Rule, commit: bool = True) -> Rule:
+        """Save a rule; one that was only moved, enabled or disabled is saved together with others."""
+        if commit and set(form.changed_data) <= {*HEAD}:
+            self._moved.append(obj)
+            return obj
+        return super().save_existing(form, obj, commit)
 
     def validate_unique(self) -> None:
         """Leave that to :meth:`clean`, which finds duplicates on the field, and to the model."""

@@ -40,6 +40,11 @@ class RulesetForm(BaseForm):
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),
     )
 
+    def validate_unique(self) -> None:
+        """Look for another ruleset of this name only when the name is a new one."""
+        if "name" in self.changed_data or self.instance._state.adding:
+            super().validate_unique()
+
 
 class Versioned(Mixin):
     """Keep versions of what is saved and deleted, and show them."""
@@ -47,14 +52,14 @@ class Versioned(Mixin):
     def save_model(self, request: HttpRequest, obj: Ruleset, form: Any, change: bool) -> None:
         """Look at what there was, then save."""
         form.names = sorted({obj.name, form.initial.get("name") or obj.name} if change else {obj.name})
-        form.before = versions.begin(form.names)
+        form.begun = versions.begin(form.names)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the rules; then keep what there is now, or take everything back when the user may not."""
         super().save_related(request, form, formsets, change)
         author = author_of(request, "saved in the admin", form.cleaned_data.get("change_reason") or "")
-        versions.finish(form.names, form.before, author)
+        versions.finish(form.names, form.begun, author)
 
     def delete_model(self, request: HttpRequest, obj: Ruleset) -> None:
         """Delete a ruleset, and keep that it is gone."""
@@ -105,6 +110,7 @@ class Versioned(Mixin):
             action=f"restored version {number}",
             button=f"Restore version {number}",
             names=[ruleset.name],
+            before=rulestext.stored([ruleset.name]),
             after=after,
             perform=lambda author: versions.restore(version, author),
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),

@@ -16,7 +16,7 @@ from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from . import guards, moving
 from .explain import Explains
-from .forms import RulesFormSet
+from .forms import RulesFormSet, Stored
 from .guards import Guarded
 from .history import HISTORY_PAGE, RulesetForm, Versioned
 from .live import Live, charts
@@ -42,21 +42,20 @@ class GuardedFormSet(RulesFormSet):
     def clean(self) -> None:
         """Say what the user may not do while the page still holds what they typed; the save asks again."""
         super().clean()
-        shown = [form.instance for form in self.forms if self._is_rule(form)]
-        stored = list(Rule.objects.filter(ruleset=self.instance)) if self.instance.pk else []
-        # Rules that came in after the page was made stay as they are.
-        known = {form.instance.pk for form in self.forms}
-        shown += [rule for rule in stored if rule.pk not in known]
-        before, after = ({self.instance.name: _plain(rules)} for rules in (stored, shown))
+        # Rules that came in after the page was made stay as they are; new ones have no key yet, and come last.
+        shown = [Stored(rule.pk or MAX_KEY, rule.position or 0, rule.engine_fields()) for rule in self._kept()]
+        before, after = ({self.instance.name: _plain(rules)} for rules in (self.stored, [*shown, *self.not_shown]))
         lacking = guards.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
 
+    def _kept(self) -> Iterable[Rule]:
+        return (form.instance for form in self.forms if self._is_rule(form))
 
-def _plain(rules: Iterable[Rule]) -> Plain:
-    # New rules have no key yet, and come last among those of one position.
-    ordered = sorted(rules, key=lambda rule: (rule.position or 0, rule.pk or MAX_KEY))
-    return {"rules": [rulestext.rule_of_row(rule) for rule in ordered]}
+
+def _plain(rules: Iterable[Stored]) -> Plain:
+    ordered = sorted(rules, key=lambda rule: (rule.position, rule.pk))
+    return {"rules": [rulestext.rule_of_fields(rule.fields) for rule in ordered]}
 
 
 class GuardedInline(Guarded, InlineMixin):

@@ -66,7 +66,8 @@ class Switches(Mixin):
         if ruleset is None or mode not in MODES:
             raise Http404
         guards.require(request, guards.SWITCH)
-        after = copy.deepcopy(rulestext.stored([ruleset.name]))
+        before = rulestext.stored([ruleset.name])
+        after = copy.deepcopy(before)
         after[ruleset.name]["mode"] = mode
 
         def perform(author: Author) -> None:
@@ -81,6 +82,7 @@ class Switches(Mixin):
             action=f"switched to {mode.replace('_', ' ')}",
             button=label,
             names=[ruleset.name],
+            before=before,
             after=after,
             perform=perform,
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
@@ -93,13 +95,14 @@ class Switches(Mixin):
 
     def turn_view(self, request: HttpRequest, object_id: str, rule_id: int, turn: str) -> HttpResponse:
         """Make a log rule a limit, or a limit a log rule, once that is confirmed."""
-        ruleset = self.get_object(request, object_id)
-        rule = Rule.objects.filter(ruleset=ruleset, pk=rule_id).first() if ruleset else None
-        if ruleset is None or rule is None or turn not in TURNS or rule.action != TURNS[turn][0]:
+        rule = Rule.objects.select_related("ruleset").filter(pk=rule_id).first()
+        if rule is None or str(rule.ruleset_id) != object_id or turn not in TURNS or rule.action != TURNS[turn][0]:
             raise Http404
+        ruleset = rule.ruleset
         guards.require(request, guards.LIMITS)
         _, action, effect = TURNS[turn]
-        after = copy.deepcopy(rulestext.stored([ruleset.name]))
+        before = rulestext.stored([ruleset.name])
+        after = copy.deepcopy(before)
         for said in after[ruleset.name]["rules"]:
             if said["name"] == rule.name:
                 said.update(rulestext.rule_of_row(_turned(rule, action)))
@@ -115,6 +118,7 @@ class Switches(Mixin):
             action=f"{turn}d {rule.name} to {action}",
             button=turn.capitalize(),
             names=[ruleset.name],
+            before=before,
             after=after,
             perform=perform,
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),

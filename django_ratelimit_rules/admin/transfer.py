@@ -104,6 +104,7 @@ def _step(said: dict[str, Any]) -> Step:
         action=f"imported {source}",
         button="Import",
         names=sorted(rulesets),
+        before=rulestext.stored(rulesets),
         after={name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
         perform=lambda author: versions.apply(rulesets, author),
         done=reverse(LIST_PAGE),
