@@ -33,6 +33,7 @@ DEFAULTS: Mapping[str, Any] = {
     "REFRESH_SECONDS": 1,
     "DECISIONS": True,
     "LIVE": True,
+    "DENIAL_CACHE": 0,
 }
 
 
@@ -56,6 +57,7 @@ class Settings:
     REFRESH_SECONDS: float
     DECISIONS: bool
     LIVE: bool
+    DENIAL_CACHE: int
 
     def __getattr__(self, name: str) -> Any:
         if name not in DEFAULTS:

@@ -17,19 +17,21 @@ from django.http import HttpRequest
 
 from . import comparing, decisions, engine, identifiers, refresher, rulesets, signals
 from .conf import settings
-from .counters import Verb
+from .counters import CHARGE, CHECK, PEEK, Verb
 from .counters.memory import MemoryCounters
 from .counters.redis import current
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.matching import ValueOf
 from .engine.properties import apply_filters, base_of, normalise
 from .engine.results import Number
-from .engine.rules import check_name
+from .engine.rules import OFF, check_name
 from .engine.values import canonical
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 
 Identifier = Mapping[str, Any]
 FAILURES = (CountersUnavailable, CallableFailed)
+# Whole numbers below this one are finite whatever becomes of them.
+SAFE = 2**53
 
 # The limiters that this process has asked for, so that the system check can name those without rules.
 names: set[str] = set()
@@ -90,13 +92,13 @@ class Limiter:
         value_of: ValueOf,
         cost: Number,
         context: object,
-        verb: Verb = Verb.CHECK,
+        verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
     ) -> Result:
         started = perf_counter()
         ruleset = self._ruleset()
-        if ruleset.mode is Mode.OFF:
-            return Result(self.name, mode=Mode.OFF)
+        if ruleset.mode is OFF:
+            return Result(self.name, mode=OFF)
         planned = None
         try:
             planned = engine.plan(ruleset, value_of, context)
@@ -105,7 +107,7 @@ class Limiter:
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
-        if result.blocked and planned and not result.error and verb is Verb.CHECK:
+        if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
 
@@ -114,13 +116,13 @@ class Limiter:
         value_of: ValueOf,
         cost: Number,
         context: object,
-        verb: Verb = Verb.CHECK,
+        verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
     ) -> Result:
         started = perf_counter()
         ruleset = await self._aruleset()
-        if ruleset.mode is Mode.OFF:
-            return Result(self.name, mode=Mode.OFF)
+        if ruleset.mode is OFF:
+            return Result(self.name, mode=OFF)
         planned = None
         try:
             # A request's user, say, has to be awaited: planning starts again once it is there.
@@ -134,17 +136,17 @@ class Limiter:
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
-        if result.blocked and planned and not result.error and verb is Verb.CHECK:
+        if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
-        return self._check(_values(identifier), _cost(cost), context, Verb.PEEK)
+        return self._check(_values(identifier), _cost(cost), context, PEEK)
 
     async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`peek`, on the running event loop."""
-        return await self._acheck(_values(identifier), _cost(cost), context, Verb.PEEK)
+        return await self._acheck(_values(identifier), _cost(cost), context, PEEK)
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, raising RateLimited on block."""
@@ -176,14 +178,14 @@ class Limiter:
         """
         ruleset = self._ruleset()
         hits = _settled(result, answer)
-        if ruleset.mode is not Mode.OFF:
+        if ruleset.mode is not OFF:
             self._record(ruleset, hits, result.cost)
 
     async def asettle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """As :meth:`settle`, on the running event loop."""
         ruleset = await self._aruleset()
         hits = _settled(result, answer)
-        if ruleset.mode is not Mode.OFF:
+        if ruleset.mode is not OFF:
             await self._arecord(ruleset, hits, result.cost)
 
     def reset(self, identifier: Identifier) -> int:
@@ -208,7 +210,7 @@ class Limiter:
         """
         traced = engine.trace(self._ruleset(), _values(identifier), context)
         try:
-            return engine.explain(traced, current().hit(traced.hits, 1, Verb.PEEK) if traced.hits else ())
+            return engine.explain(traced, current().hit(traced.hits, 1, PEEK) if traced.hits else ())
         except CountersUnavailable as error:
             return engine.explain(traced, None, str(error))
 
@@ -305,10 +307,10 @@ class Limiter:
         return results_of(request).setdefault(self.name, self._fail(await self._aruleset(), error))
 
     def _fail(self, ruleset: Ruleset, error: CallableFailed) -> Result:
-        if ruleset.mode is Mode.OFF:
-            return Result(self.name, mode=Mode.OFF)
-        result = self._failed(ruleset, error, None, 1, Verb.CHECK)
-        return self._announce(ruleset, None, result, 1, 0.0, Verb.CHECK)
+        if ruleset.mode is OFF:
+            return Result(self.name, mode=OFF)
+        result = self._failed(ruleset, error, None, 1, CHECK)
+        return self._announce(ruleset, None, result, 1, 0.0, CHECK)
 
     def _ruleset(self) -> Ruleset:
         if not settings.ENABLED:
@@ -323,7 +325,7 @@ class Limiter:
         return await rulesets.aget(self.name)
 
     def _chargeable(self, ruleset: Ruleset, value_of: ValueOf, cost: Number, context: object) -> tuple[Hit, ...]:
-        if ruleset.mode is Mode.OFF:
+        if ruleset.mode is OFF:
             return ()
         try:
             planned = engine.plan(ruleset, value_of, context)
@@ -335,7 +337,7 @@ class Limiter:
     def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
         if hits:
             try:
-                tallies = current().hit(hits, cost, Verb.CHARGE)
+                tallies = current().hit(hits, cost, CHARGE)
             except CountersUnavailable as error:
                 tallies = self._record_locally(ruleset, hits, cost, error)
             self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
@@ -343,18 +345,18 @@ class Limiter:
     async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
         if hits:
             try:
-                tallies = await current().ahit(hits, cost, Verb.CHARGE)
+                tallies = await current().ahit(hits, cost, CHARGE)
             except CountersUnavailable as error:
                 tallies = self._record_locally(ruleset, hits, cost, error)
             self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
 
     def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> list[Tally]:
         self._report(ruleset, error)
-        return _local.hit(hits, cost, Verb.CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
+        return _local.hit(hits, cost, CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
 
     def _failed(self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb) -> Result:
         """Answer as the failure mode has it."""
-        if verb is not Verb.PEEK:
+        if verb is not PEEK:
             self._report(ruleset, error)
         if ruleset.failure_mode is FailureMode.LOCAL and planned is not None:
             tallies: list[Tally] = _local.hit(planned.hits, cost, verb)
@@ -371,9 +373,9 @@ class Limiter:
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
     ) -> Result:
         result.cost = cost
-        if verb is Verb.PEEK:
+        if verb is PEEK:
             result.pending = ()
-        if verb is Verb.CHECK:
+        if verb is CHECK:
             signals.checked.announce(Limiter, self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
             if result.near and planned is not None and not result.blocked:
                 self._warn(((planned.hits[at], result.evaluations[at].used) for at in result.near), cost)
@@ -406,7 +408,7 @@ def _beside(result: Result, legacy_blocked: bool) -> Result:
 
 
 def _off(limiter: str) -> Ruleset:
-    return Ruleset(limiter, mode=Mode.OFF)
+    return Ruleset(limiter, mode=OFF)
 
 
 def _passed(result: Result) -> Result:
@@ -417,7 +419,7 @@ def _passed(result: Result) -> Result:
 
 def _values(identifier: Identifier) -> ValueOf:
     """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
-    if not isinstance(identifier, Mapping):
+    if type(identifier) is not dict and not isinstance(identifier, Mapping):
         raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
     texts: dict[str, str | None] = {}
     for name, value in identifier.items():
@@ -456,6 +458,8 @@ def _values_of_request(built: Any, facts: Identifier | None) -> ValueOf:
 
 def _cost(cost: object) -> Number:
     """Return a cost. Raises TypeError for what is no number, ValueError for a negative or infinite one or NaN."""
+    if type(cost) is int and 0 <= cost < SAFE:
+        return cost
     if isinstance(cost, bool) or not isinstance(cost, (int, float)):
         raise TypeError(f"cost must be a number, not {type(cost).__name__}")
     try:

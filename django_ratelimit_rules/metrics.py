@@ -19,8 +19,9 @@ from prometheus_client import Gauge, Metric
 from prometheus_client.values import ValueClass
 
 from . import rulesets, signals
-from .engine import Action, Mode, Outcome, Plan, Result, Rule
+from .engine import Action, Mode, Plan, Result, Rule
 from .engine.plans import Chain
+from .engine.results import ALLOW, BLOCK
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
 ALL = "*"
@@ -125,7 +126,7 @@ class Waiting:
         for chain, number in self.chains.items():
             for rule in (*(step.rule for step in chain.steps), chain.skip):
                 if rule is not None:
-                    labels = (rule.name, rule.action, Outcome.ALLOW, False)
+                    labels = (rule.name, rule.action, ALLOW, False)
                     found[labels] = found.get(labels, 0) + number
         return found
 
@@ -165,7 +166,7 @@ class Children:
         yield ALL, _number(self.allow) + blocked, blocked, blocked
         for (rule, _, result, exceeded), child in list(self._evaluations.items()):
             number = _number(child)
-            yield rule, number, number if exceeded else 0, number if result == Outcome.BLOCK else 0
+            yield rule, number, number if exceeded else 0, number if result == BLOCK else 0
 
 
 _lock = threading.Lock()
@@ -194,14 +195,14 @@ def count_check(limiter: str, result: Result, seconds: float, plan: Plan | None 
 
 
 def _count_evaluations(waiting: Waiting, result: Result) -> None:
-    if result.action is Outcome.BLOCK:
+    if result.action is BLOCK:
         waiting.blocked += 1
     counts = waiting.evaluations
     for evaluation in result.evaluations:
         labels = (evaluation.rule, evaluation.action, evaluation.result, evaluation.exceeded)
         counts[labels] = counts.get(labels, 0) + 1
     if result.skipped and result.rule is not None:
-        labels = (result.rule, Action.SKIP, Outcome.ALLOW, False)
+        labels = (result.rule, Action.SKIP, ALLOW, False)
         counts[labels] = counts.get(labels, 0) + 1
 
 

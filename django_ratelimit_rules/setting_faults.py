@@ -78,6 +78,12 @@ def fault_of_seconds(value: object) -> str | None:
     return None if usable else f"is {value!r}, not a number of seconds above 0"
 
 
+def fault_of_many(value: object) -> str | None:
+    """A switch, or how many."""
+    usable = isinstance(value, int) and value >= 0
+    return None if usable else f"is {value!r}, not a whole number of 0 or more, True or False"
+
+
 def fault_of_view(value: object) -> str | None:
     """A dotted path to something that can be called."""
     if value is None:
@@ -131,4 +137,5 @@ FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
     ("E011", "MIDDLEWARE_LIMITERS", fault_of_limiters, 'Write a list such as ["site"].'),
     ("E012", "DECISIONS", fault_of_switch, "Set True or False; what comes from the environment is a text."),
     ("E013", "LIVE", fault_of_switch, "Set True or False; what comes from the environment is a text."),
+    ("E014", "DENIAL_CACHE", fault_of_many, "Set how many refusals a process may keep, True for 10,000, 0 for none."),
 )

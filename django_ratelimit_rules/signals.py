@@ -54,7 +54,7 @@ class Announcement(Signal):
         """Call all receivers. Never raises."""
         try:
             for receiver in self._house:
-                receiver(limiter=limiter, **facts)
+                receiver(limiter, **facts)
             if self.receivers:
                 self.send_robust(sender, limiter=limiter, **facts)
         except Exception:

@@ -18,6 +18,10 @@ class Verb(Word):
     CHARGE = "charge"
 
 
+# See engine.rules.OFF.
+CHECK, PEEK, CHARGE = Verb.CHECK, Verb.PEEK, Verb.CHARGE
+
+
 class Counters(Protocol):
     """A store of counters.
 

@@ -3,9 +3,10 @@
 -- KEYS      one counter per hit, in rule order, all in one cluster slot.
 -- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb
 --           (0 check: count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a
---           double for the cost; then per hit a byte for the kind and doubles for the limit, the period and the ban in milliseconds
---           (0: none). The kind is the algorithm (0 fixed window, 1 sliding window, 2 token bucket, 3 distinct values),
---           + 4 if exceeding it blocks, + 8 if it is only looked at (a rule charged by outcome).
+--           double for the cost, a double for what the first counter refused without this script, to be added to its
+--           count if it refuses again; then per hit a byte for the kind and doubles for the limit, the period and the
+--           ban in milliseconds (0: none). The kind is the algorithm (0 fixed window, 1 sliding window, 2 token bucket,
+--           3 distinct values), + 4 if exceeding it blocks, + 8 if it is only looked at (a rule charged by outcome).
 -- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
 --
 -- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five
@@ -26,7 +27,7 @@ local CHECK, PEEK, CHARGE = 0, 1, 2
 local HIT = '<Bddd'
 local SAFE, LARGEST = 2 ^ 53, 1.7e308
 local call, packed = redis.call, ARGV[1]
-local verb, cost, first = struct.unpack('<Bd', packed)
+local verb, cost, missed, first = struct.unpack('<Bdd', packed)
 local values = call('MGET', unpack(KEYS))
 local reply = {}
 
@@ -78,7 +79,7 @@ elseif common then
   local answer = { -1 }
   for i = 1, last do
     local used, ttl, wait = reply[2 * i - 1], reply[2 * i], over and over[i]
-    local count = (counts and counts[i] or used) + cost
+    local count = (counts and counts[i] or used) + cost + (blocked and last == 1 and missed or 0)
     if not (blocked or wait) then used = used + cost end
     local value = used == count and string.format('%.0f', used) or string.format('%.0f %.0f', used, count)
     if values[i] then
@@ -176,6 +177,7 @@ local function write_fixed(i, charged, looked, ban)
   local used, count = reply[at - 4], reply[at - 3]
   if charged then used = plus(used, cost) end
   if charged or not looked then count = plus(count, cost) end
+  if blocked and last == 1 then count = plus(count, missed) end
   reply[at - 4], reply[at - 3] = used, count
   if ban > 0 then
     local value = string.format('%.17g %.17g %.17g', used, count, now() + ban)

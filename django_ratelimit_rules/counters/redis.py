@@ -27,7 +27,7 @@ from ..engine import Algorithm, Hit, Hits, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
-from . import Verb
+from . import CHARGE, CHECK, PEEK, Verb
 from .breaker import Breaker
 from .cluster import ClusterConnections, ClusterPipelines, connections_of, pipelines_of
 from .connections import Connections, is_sick
@@ -39,8 +39,8 @@ SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
 
 _ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm.TOKEN_BUCKET: 2}
 _DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
-_VERBS = {Verb.CHECK: 0, Verb.PEEK: 1, Verb.CHARGE: 2}
-_CALL, _HIT = struct.Struct("<Bd"), struct.Struct("<Bddd")
+_VERBS = {CHECK: 0, PEEK: 1, CHARGE: 2}
+_CALL, _HIT = struct.Struct("<Bdd"), struct.Struct("<Bddd")
 REVISION_SECONDS = 60
 COMMANDS_AT_ONCE = 500
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
@@ -56,11 +56,14 @@ class RedisCounters:
         self._connections: Connections | ClusterConnections | None = None
         self._pipelines: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
-    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
-        """Count one call in a chain of hits; see Counters. Raises CountersUnavailable."""
+    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
+        """Count one call in a chain of hits; see Counters. Raises CountersUnavailable.
+
+        ``missed`` is added to the count of the first counter if that one refuses the call: see denials.py.
+        """
         self._enter()
         try:
-            arguments = self._arguments(hits, cost, verb)
+            arguments = self._arguments(hits, cost, verb, missed)
             connections = self._connect()
             try:
                 reply = connections.ask("EVALSHA", SHA, *arguments)
@@ -73,11 +76,11 @@ class RedisCounters:
         self.breaker.worked()
         return tallies
 
-    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
+    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """As :meth:`hit`, waiting on the running event loop, on a connection of that loop."""
         self._enter()
         try:
-            arguments = self._arguments(hits, cost, verb)
+            arguments = self._arguments(hits, cost, verb, missed)
             connections = await self._aconnect()
             try:
                 reply = await connections.ask("EVALSHA", SHA, *arguments)
@@ -182,19 +185,23 @@ class RedisCounters:
         if self._connections is not None:
             self._connections.close()
 
-    def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb) -> list[Any]:
+    def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb, missed: Number) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
         if type(hits) is not Hits:
             hits = Hits.of(hits)
         namespace = self.namespace()
         chain = hits.chain
-        if chain is None or chain.terms is None or verb is Verb.CHARGE:
+        if chain is None or chain.terms is None or verb is CHARGE:
             packed = b"".join(_packed(hits.terms, verb))
         else:
             packed = chain.wire
             if packed is None:
                 packed = chain.wire = b"".join(_packed(hits.terms, verb))
-        arguments = [len(hits.keys), *[namespace + key for key in hits.keys], _CALL.pack(_VERBS[verb], cost) + packed]
+        arguments = [
+            len(hits.keys),
+            *[namespace + key for key in hits.keys],
+            _CALL.pack(_VERBS[verb], cost, missed) + packed,
+        ]
         if hits.members is not None:
             arguments += ["" if member is None else member for member in hits.members]
         return arguments
@@ -326,7 +333,7 @@ async def _close_with_loop(pipelines: Pipelines | ClusterPipelines) -> AsyncGene
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
     for rule, limit, period, enforced, looked, _ in terms:
         kind = _ALGORITHMS[rule.algorithm] if rule.count_distinct is None else _DISTINCT
-        kind += (_ENFORCED if enforced else 0) + (_LOOKED if looked and verb is not Verb.CHARGE else 0)
+        kind += (_ENFORCED if enforced else 0) + (_LOOKED if looked and verb is not CHARGE else 0)
         yield _HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000)
 
 
@@ -369,12 +376,20 @@ def current() -> RedisCounters:
     alias = settings.CACHE_ALIAS
     counters = _by_alias.get(alias)
     if counters is None:
-        counters = _by_alias.setdefault(alias, RedisCounters(alias))
+        counters = _by_alias.setdefault(alias, _counters(alias))
     return counters
 
 
+def _counters(alias: str) -> RedisCounters:
+    if settings.DENIAL_CACHE:
+        from .denials import Denials
+
+        return Denials(alias)
+    return RedisCounters(alias)
+
+
 def _forget(*, setting: str, **_: object) -> None:
-    if setting == "CACHES":
+    if setting in ("CACHES", "RATELIMIT_RULES_DENIAL_CACHE"):
         for counters in _by_alias.values():
             counters.close()
         _by_alias.clear()

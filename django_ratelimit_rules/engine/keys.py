@@ -51,13 +51,14 @@ class KeyWriter:
         if nature is _CLIENT_WRITTEN:
             return "#" + self.digest(text.encode("utf-8", "surrogatepass"))
         if nature is _ADDRESS:
-            if not _IPV4.fullmatch(text):
-                text = self._network(text)
+            if _IPV4.fullmatch(text):
+                return text
+            text = self._network(text)
         elif nature is _USER and text == ANONYMOUS:
             address = value_of("ip")
             # "<" is never plain, so this meets neither a user's key nor that of a rule that counts by address.
             return ANONYMOUS + (self.part("ip", address, value_of) if address else "")
-        if len(text) <= MAX_PART and _PLAIN.fullmatch(text):
+        if len(text) <= MAX_PART and ((text.isascii() and text.isalnum()) or _PLAIN.fullmatch(text)):
             return text
         raw = text.encode("utf-8", "surrogatepass")
         quoted = quote_from_bytes(raw, safe=".:@/+=-~").replace("_", "%5F") if len(raw) <= MAX_PART else ""

@@ -107,7 +107,7 @@ class Chain:
     ``terms`` are None where they differ from call to call. ``wire`` is room for what a store works out from the terms.
     """
 
-    __slots__ = ("_named", "_placed", "counts_values", "skip", "steps", "terms", "wire")
+    __slots__ = ("_named", "_placed", "_prefixes", "counts_values", "skip", "steps", "terms", "wire")
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.skip = steps[-1].rule if steps and not steps[-1].rule.counts else None
@@ -119,11 +119,16 @@ class Chain:
         # Many rules count by the same properties: their values are written once.
         self._named = tuple(dict.fromkeys(step.rule.characteristics for step in self.steps))
         self._placed = [(step.prefix, self._named.index(step.rule.characteristics)) for step in self.steps]
+        self._prefixes = [step.prefix for step in self.steps] if len(self._named) == 1 else None
 
     def hits(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hits:
         """Return the hits of one call. Raises CallableFailed."""
-        texts = [keys.parts(names, value_of) for names in self._named]
-        written = [prefix + texts[place] for prefix, place in self._placed]
+        if self._prefixes is not None:
+            text = keys.parts(self._named[0], value_of)
+            written = [prefix + text for prefix in self._prefixes]
+        else:
+            texts = [keys.parts(names, value_of) for names in self._named]
+            written = [prefix + texts[place] for prefix, place in self._placed]
         terms = self.terms
         if terms is None:
             terms = tuple([step.terms or step.terms_of(context) for step in self.steps])

@@ -59,7 +59,7 @@ class Evaluation(NamedTuple):
     reset_after: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Result:
     """The answer of a limiter.
 
@@ -74,7 +74,7 @@ class Result:
     """
 
     limiter: str
-    action: Outcome = Outcome.ALLOW
+    action: Outcome = ALLOW
     matched: bool = False
     exceeded: bool = False
     skipped: bool = False
@@ -92,46 +92,37 @@ class Result:
     @property
     def blocked(self) -> bool:
         """Whether the caller should refuse the call."""
-        return self.action is Outcome.BLOCK
+        return self.action is BLOCK
 
 
 def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     """Return the result of a plan from the tallies of its hits, which end with the first hit that blocks."""
-    result = Result(plan.limiter, mode=plan.mode, matched=bool(plan.hits.keys) or plan.skip is not None)
+    limiter, mode, hits, skip, _ = plan
+    # Without __init__, which would set all fields to what the class says anyhow.
+    result: Result = object.__new__(Result)
+    result.limiter = limiter
+    result.mode = mode
+    result.matched = bool(hits.keys) or skip is not None
     evaluations = []
     pending = []
     share = 2.0
-    hits = plan.hits
-    for (rule, limit, period, enforced, looked, near), tally in zip(hits.terms, tallies, strict=False):
-        used, count, exceeded, banned, reset_ms, retry_ms = tally
+    terms = hits.terms
+    for at, (used, count, exceeded, banned, reset_ms, retry_ms) in enumerate(tallies):
+        rule, limit, period, enforced, looked, near = terms[at]
         remaining = limit - used if used < limit else 0
         if type(remaining) is float:
             remaining = round(remaining, 9)
         outcome = BLOCK if exceeded and enforced else ALLOW
-        evaluation = new_tuple(
-            Evaluation,
-            # In the order of the fields.
-            (
-                rule.name,
-                rule.action,
-                outcome,
-                count,
-                used,
-                limit,
-                period,
-                remaining,
-                exceeded,
-                banned,
-                reset_ms / 1000,
-            ),
-        )
+        over = (remaining, exceeded, banned, reset_ms / 1000)
+        # In the order of the fields.
+        evaluation = new_tuple(Evaluation, (rule.name, rule.action, outcome, count, used, limit, period, *over))
         evaluations.append(evaluation)
         if exceeded:
             result.exceeded = True
         elif looked:
-            pending.append(hits[len(evaluations) - 1])
+            pending.append(hits[at])
         elif used >= near:
-            result.near += (len(evaluations) - 1,)
+            result.near += (at,)
         if outcome is BLOCK:
             result.action = BLOCK
             result.most_restrictive = evaluation
@@ -142,12 +133,13 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     result.evaluations = tuple(evaluations)
     if evaluations:
         result.rule = evaluations[-1].rule
-    if result.action is Outcome.BLOCK:
+    if result.action is BLOCK:
         return result
-    result.pending = tuple(pending)
-    if plan.skip is not None:
+    if pending:
+        result.pending = tuple(pending)
+    if skip is not None:
         result.skipped = True
-        result.rule = plan.skip.name
+        result.rule = skip.name
     return result
 
 

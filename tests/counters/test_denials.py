@@ -1,0 +1,188 @@
+"""The denial cache: certain refusals are answered in this process, and nobody is kept out for longer than is right."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.testing import override_ruleset
+from tests.servers import wait_until
+
+WINDOW = Rule("full", limit=2, period=60, characteristics=["user"])
+
+
+@pytest.fixture(autouse=True)
+def _cached(settings):
+    settings.RATELIMIT_RULES_DENIAL_CACHE = 100
+    settings.RATELIMIT_RULES_REFRESH_SECONDS = 30
+
+
+@pytest.fixture
+def asked(redis_client):
+    """A function that tells how often Redis ran the script since it was called last."""
+
+    def number() -> int:
+        calls = redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
+        redis_client.config_resetstat()
+        return calls
+
+    return number
+
+
+def refused(limiter: Limiter, times: int, user: int = 1, cost: float = 1) -> list[int]:
+    results = [limiter.check({"user": user}, cost) for _ in range(times)]
+    assert all(result.blocked for result in results)
+    return [result.evaluations[0].count for result in results]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        WINDOW,
+        WINDOW.with_changes(limit=0),
+        WINDOW.with_changes(ban_for=600),
+        WINDOW.with_changes(ban_for=600, algorithm="sliding_window"),
+        WINDOW.with_changes(ban_for=600, algorithm="token_bucket"),
+        WINDOW.with_changes(response={"status": 401}, limit=0),
+    ],
+    ids=["window", "zero", "ban", "ban of a sliding window", "ban of a bucket", "by outcome"],
+)
+def test_a_refusal_that_must_stand_is_answered_without_redis(rule, asked):
+    with override_ruleset("api", [rule]):
+        limiter = Limiter("api")
+        while not limiter.check({"user": 1}).blocked:
+            pass
+        asked()
+        first = limiter.check({"user": 1})
+        assert asked() == 0
+        assert (first.blocked, first.rule, first.exceeded) == (True, "full", True)
+        assert first.evaluations[0].banned is (rule.ban_for is not None)
+        assert 0 < first.evaluations[0].reset_after <= 600
+        assert not limiter.check({"user": 2}).blocked or rule.limit == 0
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [WINDOW.with_changes(algorithm="sliding_window")],
+        [WINDOW.with_changes(algorithm="token_bucket")],
+        [WINDOW.with_changes(count_distinct="page", limit=0)],
+        [WINDOW.with_changes(limit=lambda: 2)],
+        [Rule("seen", action="log", limit=1, period=60), WINDOW],
+        [Rule("wide", limit=99, period=60), WINDOW],
+    ],
+    ids=["sliding window", "bucket", "distinct values", "computed", "behind a log rule", "behind a limit"],
+)
+def test_a_refusal_that_is_not_certain_or_not_alone_is_asked_about(rules, asked):
+    with override_ruleset("api", rules):
+        limiter = Limiter("api")
+        facts = {"user": 1, "page": "a"}
+        while not limiter.check(facts).blocked:
+            pass
+        asked()
+        assert limiter.check(facts).blocked
+        assert asked() == 1
+
+
+async def test_asynchronous_checks_are_answered_without_redis_too(asked):
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        assert [(await limiter.acheck({"user": 1})).blocked for _ in range(3)] == [False, False, True]
+        asked()
+        assert (await limiter.acheck({"user": 1})).blocked
+        assert asked() == 0
+        assert await limiter.areset({"user": 1}) == 1
+        assert not (await limiter.acheck({"user": 1})).blocked
+
+
+def test_refused_calls_are_counted_and_redis_hears_of_them_when_it_is_asked_next(settings, asked):
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for _ in range(2):
+            limiter.check({"user": 1})
+        assert refused(limiter, 5) == [3, 4, 5, 6, 7]
+        # A call that costs less than what was refused might pass, and so Redis is asked.
+        settings.RATELIMIT_RULES_REFRESH_SECONDS = 0.01
+        asked()
+        assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 7.5
+        assert asked() == 1
+        assert limiter.peek({"user": 1}).evaluations[0].count == 7.5
+
+
+def test_metrics_count_every_refusal(client):
+    with override_ruleset("measured_denials", [WINDOW]):
+        limiter = Limiter("measured_denials")
+        for _ in range(2):
+            limiter.check({"user": 1})
+        refused(limiter, 5)
+        page = client.get("/metrics").content.decode()
+    assert 'django_rate_limiter_calls_total{rate_limiter="measured_denials",result="block"} 5.0' in page
+
+
+def test_a_client_is_let_in_again_when_its_window_ends():
+    with override_ruleset("api", [WINDOW.with_changes(limit=1, period=1)]):
+        limiter = Limiter("api")
+        limiter.check({"user": 1})
+        result = limiter.check({"user": 1})
+        time.sleep(result.retry_after)
+        assert not limiter.check({"user": 1}).blocked
+
+
+def test_a_reset_an_edit_and_a_raised_limit_let_the_client_in(redis_client, settings):
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for _ in range(3):
+            limiter.check({"user": 1})
+        with override_ruleset("api", [WINDOW.with_changes(limit=9)]):
+            assert not limiter.check({"user": 1}).blocked
+        assert limiter.check({"user": 1}).blocked
+        limiter.reset({"user": 1})
+        assert not limiter.check({"user": 1}).blocked
+
+
+def test_a_reset_by_another_process_is_noticed_within_the_refresh_time(redis_client, settings):
+    settings.RATELIMIT_RULES_REFRESH_SECONDS = 0.2
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for _ in range(2):
+            limiter.check({"user": 1})
+        refused(limiter, 3)
+        redis_client.delete(*redis_client.keys("*{api}*"))
+        wait_until(lambda: not limiter.check({"user": 1}).blocked, what="the client to be let in", seconds=5)
+
+
+def test_no_more_refusals_are_kept_than_the_setting_says(settings, asked):
+    settings.RATELIMIT_RULES_DENIAL_CACHE = 3
+    with override_ruleset("api", [WINDOW.with_changes(limit=0)]):
+        limiter = Limiter("api")
+        for user in range(10):
+            refused(limiter, 1, user)
+        assert len(current()._kept) == 3
+        asked()
+        refused(limiter, 1, user=9)
+        assert asked() == 0
+        refused(limiter, 1, user=0)
+        assert asked() == 1
+
+
+def test_a_dry_run_refuses_nobody(asked):
+    with override_ruleset("api", [WINDOW], mode="dry_run"):
+        limiter = Limiter("api")
+        limiter.check({"user": 1})
+        asked()
+        assert not any(limiter.check({"user": 1}).blocked for _ in range(5))
+        assert asked() == 5
+
+
+def test_off_means_that_redis_is_asked_each_time(settings, asked):
+    settings.RATELIMIT_RULES_DENIAL_CACHE = 0
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for _ in range(3):
+            limiter.check({"user": 1})
+        asked()
+        refused(limiter, 2)
+        assert asked() == 2
