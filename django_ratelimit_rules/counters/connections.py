@@ -74,7 +74,10 @@ class Connection:
 
     def __init__(self, pool: Any) -> None:
         # Not one of the pool's own: those may be bounded, and the site's cache needs them.
-        self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
+        try:
+            self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
+        except TypeError as error:
+            raise RedisConnectionError(f"an option of the alias is none: {error}") from error
         thread = threading.get_ident()
         _connecting.add(thread)
         try:

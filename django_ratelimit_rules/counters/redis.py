@@ -291,15 +291,18 @@ class RedisCounters:
 
     def _connect(self) -> Connections | ClusterConnections:
         if self._connections is None:
-            client = getattr(self._django_cache(), "client", None)
-            if client is None:
-                raise CountersUnavailable(
-                    f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
-                )
             try:
-                self._connections = connections_of(self.alias, client)
-            except ImproperlyConfigured as error:
-                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
+                client = getattr(self._django_cache(), "client", None)
+                self._connections = client and connections_of(self.alias, client)
+            except CountersUnavailable:
+                raise
+            except Exception as error:
+                # Whatever django-redis makes of a location or an option that it cannot use.
+                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error!r}") from error
+        if self._connections is None:
+            raise CountersUnavailable(
+                f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
+            )
         return self._connections
 
     async def _aconnect(self) -> Pipelines | ClusterPipelines:
