@@ -138,7 +138,9 @@ class Connection:
 def _let_the_kernel_time(connected: Any) -> None:
     """Give a plain socket its time-out in the kernel: Python's own asks poll() before each send and receive."""
     seconds = connected.gettimeout()
-    if type(connected) is socket.socket and seconds:
+    # Not one of TLS, nor of gevent, which never lets the kernel wait.
+    plain = type(connected) is socket.socket and socket.socket.__module__ == "socket" and os.name == "posix"
+    if plain and seconds:
         bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
