@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from math import ceil, floor
 
 from ..engine import Algorithm, Hit, Tally
@@ -17,6 +18,13 @@ from . import Verb
 
 LARGEST, SAFE, LONGEST = 1.7e308, 2.0**53, 31_536_000_000_000
 SWEEP_EVERY = 4096
+
+
+class Kind(Enum):
+    """The arithmetics of counters."""
+
+    FIXED, SLIDING, BUCKET, DISTINCT = range(4)
+    __hash__ = object.__hash__
 
 
 @dataclass(slots=True)
@@ -158,27 +166,12 @@ class MemoryCounters:
         if counter is not None and counter.expires <= now:
             counter = None
         look = Look(hit, hit.period * 1000, counter)
-        if hit.member is not None:
-            _read_distinct(look, now)
-        elif hit.rule.algorithm is Algorithm.SLIDING_WINDOW:
-            _read_sliding(look, cost, now)
-        elif hit.rule.algorithm is Algorithm.TOKEN_BUCKET:
-            _read_bucket(look, cost, now)
-        else:
-            _read_fixed(look, cost, now)
+        READERS[kind_of(hit)](look, cost, now)
         return look
 
     def _write(self, look: Look, cost: Number, now: int, charged: bool, ban: int) -> None:
         hit, counter = look.hit, look.counter or Counter(expires=now + look.period)
-        if hit.member is not None:
-            wrote = _write_distinct(look, counter, charged)
-        elif hit.rule.algorithm is Algorithm.SLIDING_WINDOW:
-            wrote = _write_sliding(look, counter, cost, now, charged, ban)
-        elif hit.rule.algorithm is Algorithm.TOKEN_BUCKET:
-            wrote = _write_bucket(look, counter, cost, now, charged, ban)
-        else:
-            wrote = _write_fixed(look, counter, cost, charged)
-        if not wrote:
+        if not WRITERS[kind_of(hit)](look, counter, cost, now, charged, ban):
             return
         if ban:
             counter.banned_until = now + ban
@@ -195,7 +188,7 @@ def _read_fixed(look: Look, cost: Number, now: int) -> None:
     look.judge(now, _plus(look.used, cost) > look.hit.limit, cost, look.reset)
 
 
-def _write_fixed(look: Look, counter: Counter, cost: Number, charged: bool) -> bool:
+def _write_fixed(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
     if charged:
         look.used = _plus(look.used, cost)
     if charged or not look.hit.looked:
@@ -279,7 +272,7 @@ def _level(units: Number, period: int, fractional: bool) -> Number:
     return _plus(units / period, 0) if fractional else ceil(units / period)
 
 
-def _read_distinct(look: Look, now: int) -> None:
+def _read_distinct(look: Look, cost: Number, now: int) -> None:
     limit = look.hit.limit
     look.reset = look.period
     if look.counter is not None:
@@ -291,7 +284,7 @@ def _read_distinct(look: Look, now: int) -> None:
         look.retry = -1 if limit == 0 else look.reset
 
 
-def _write_distinct(look: Look, counter: Counter, charged: bool) -> bool:
+def _write_distinct(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
     if look.exceeded:
         # A charge goes past the limit elsewhere, but at most `limit` values are ever stored.
         look.count = look.used + (0 if charged or look.hit.looked else 1)
@@ -301,6 +294,26 @@ def _write_distinct(look: Look, counter: Counter, charged: bool) -> bool:
     counter.members.add(look.hit.member)
     look.used = look.count = look.used + 1
     return True
+
+
+READERS: dict[Kind, Callable[[Look, Number, int], None]] = {
+    Kind.FIXED: _read_fixed,
+    Kind.SLIDING: _read_sliding,
+    Kind.BUCKET: _read_bucket,
+    Kind.DISTINCT: _read_distinct,
+}
+WRITERS: dict[Kind, Callable[[Look, Counter, Number, int, bool, int], bool]] = {
+    Kind.FIXED: _write_fixed,
+    Kind.SLIDING: _write_sliding,
+    Kind.BUCKET: _write_bucket,
+    Kind.DISTINCT: _write_distinct,
+}
+_KINDS = {Algorithm.SLIDING_WINDOW: Kind.SLIDING, Algorithm.TOKEN_BUCKET: Kind.BUCKET}
+
+
+def kind_of(hit: Hit) -> Kind:
+    """Return how a hit counts."""
+    return Kind.DISTINCT if hit.member is not None else _KINDS.get(hit.rule.algorithm, Kind.FIXED)
 
 
 def _plus(a: Number, b: Number) -> Number:

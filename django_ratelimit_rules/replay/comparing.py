@@ -1,0 +1,156 @@
+"""Replays: a draft's rulesets and the live ones over the same recorded traffic, and how they differ.
+
+Rulesets by limiter and a reader of traffic go in, a :class:`Replay` for each limiter comes out. Nothing is written
+anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+
+from ..engine import Mode, Rule, Ruleset
+from ..engine.plans import Step
+from ..exceptions import CallableFailed
+from .running import Blocked, Numbers, Refusal, Runner
+from .traffic import Bad, Batch, Order, Reader, each, in_order
+
+
+@dataclass(slots=True)
+class Difference:
+    """What the draft does otherwise than the live rules: calls that only the draft blocks, and calls that only the live
+    rules block, by the rule and client of whoever blocks."""
+
+    added: Counter[Refusal] = field(default_factory=Counter)
+    removed: Counter[Refusal] = field(default_factory=Counter)
+
+    def note(self, blocked: Mapping[int, Refusal], before: Mapping[int, Refusal]) -> None:
+        """Note who was blocked by the draft, and by the live rules, at which positions of a batch."""
+        self.added.update(blocked[at] for at in blocked.keys() - before.keys())
+        self.removed.update(before[at] for at in before.keys() - blocked.keys())
+
+
+@dataclass(slots=True)
+class Replay:
+    """What came of one limiter's traffic. ``live`` is None where there are no live rules, or they are what was replayed.
+
+    ``left_out`` are rules whose limit cannot be computed without a request.
+    """
+
+    limiter: str
+    draft: Runner
+    live: Runner | None
+    difference: Difference
+    left_out: list[str]
+
+    @property
+    def rules(self) -> Iterable[tuple[Rule, Numbers, Numbers | None]]:
+        """Yield each rule of the draft, its numbers, and those of the live rule of its name."""
+        live = self.live.numbers if self.live else {}
+        for rule in self.draft.ruleset.rules:
+            yield rule, self.draft.numbers[rule.name], live.get(rule.name)
+
+    @property
+    def gone(self) -> Iterable[tuple[Rule, Numbers]]:
+        """Yield the live rules that the draft has not."""
+        if self.live:
+            for rule in self.live.ruleset.rules:
+                if rule.name not in self.draft.numbers:
+                    yield rule, self.live.numbers[rule.name]
+
+    @property
+    def untold(self) -> dict[str, list[str]]:
+        """The properties that the traffic does not tell, each with the draft's rules that ask for it."""
+        return {
+            name: [rule.name for rule in self.draft.ruleset.rules if name in rule.properties]
+            for name in self.draft.untold
+            if any(name in rule.properties for rule in self.draft.ruleset.rules)
+        }
+
+    def heaviest(self, most: int) -> list[tuple[Refusal, Blocked]]:
+        """Return who was blocked most often, with when and for how long."""
+        return sorted(self.draft.blocked.items(), key=lambda item: (-item[1].calls, item[0]))[:most]
+
+
+@dataclass(slots=True)
+class Report:
+    """All of a replay. ``others`` are requests of limiters that were not replayed."""
+
+    replays: list[Replay]
+    order: Order
+    bad: Bad
+    others: int = 0
+
+
+def replay(
+    drafts: Mapping[str, Ruleset], lives: Mapping[str, Ruleset], reader: Reader, enforce: bool = False
+) -> Report:
+    """Run rulesets over traffic. ``lives`` are the live rulesets to compare with, by limiter.
+
+    Requests that name no limiter belong to the one draft there is. ``enforce``: drafts are run as if their mode were
+    enforce.
+    """
+    replays = {limiter: _prepared(draft, lives.get(limiter), reader, enforce) for limiter, draft in drafts.items()}
+    order = Order()
+    report = Report(list(replays.values()), order, reader.bad)
+    alone = next(iter(replays)) if len(replays) == 1 else None
+    for batch in in_order(reader.batches(), order):
+        for limiter, part in _by_limiter(batch, alone):
+            if limiter in replays:
+                _run(replays[limiter], part)
+            else:
+                report.others += len(part.times)
+    for each_replay in report.replays:
+        each_replay.draft.add_up()
+        if each_replay.live:
+            each_replay.live.add_up()
+    return report
+
+
+def static(ruleset: Ruleset) -> tuple[Ruleset, list[str]]:
+    """Return a ruleset whose limits and periods are numbers, and the rules left out because theirs need a request.
+
+    Of a ruleset that is off no rule is left: nothing is counted.
+    """
+    rules, left_out = [], []
+    for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
+        if not callable(rule.limit) and not callable(rule.period):
+            rules.append(rule)
+            continue
+        step = Step(ruleset.limiter, ruleset.mode, rule)
+        try:
+            hit = step.hit(ruleset.keys, lambda name: name, None, {})
+        except CallableFailed:
+            hit = None
+        if hit is None:
+            left_out.append(rule.name)
+        else:
+            rules.append(rule.with_changes(limit=hit.limit, period=hit.period))
+    return replace(ruleset, rules=tuple(rules)), left_out
+
+
+def _prepared(draft: Ruleset, live: Ruleset | None, reader: Reader, enforce: bool) -> Replay:
+    ruleset, left_out = static(replace(draft, mode=Mode.ENFORCE) if enforce else draft)
+    other = Runner(static(live)[0], reader) if live is not None else None
+    return Replay(draft.limiter, Runner(ruleset, reader), other, Difference(), left_out)
+
+
+def _by_limiter(batch: Batch, alone: str | None) -> Iterable[tuple[str | None, Batch]]:
+    if batch.limiters is None or set(batch.limiters) <= {None, alone}:
+        yield alone, batch
+        return
+    positions: dict[str | None, list[int]] = {}
+    for position, limiter in enumerate(batch.limiters):
+        positions.setdefault(limiter or alone, []).append(position)
+    for limiter, those in positions.items():
+        pick = itemgetter(*those, those[-1])
+        yield limiter, each(batch, lambda column, pick=pick: pick(column)[:-1])  # type: ignore[misc]
+
+
+def _run(running: Replay, batch: Batch) -> None:
+    blocked = running.draft.run(batch)
+    if running.live is not None:
+        before = running.live.run(batch)
+        running.difference.note(blocked, before)
