@@ -13,12 +13,13 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks, divergence, live, logs, metrics, outcomes, refresher
+        from . import checks, divergence, live, logs, metrics, outcomes, recording, refresher
 
         metrics.connect()
         logs.connect()
         live.connect()
         divergence.connect()
+        recording.connect()
         outcomes.connect()
         refresher.connect()
         checks.connect()

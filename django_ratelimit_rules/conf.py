@@ -34,6 +34,8 @@ DEFAULTS: Mapping[str, Any] = {
     "DECISIONS": True,
     "LIVE": True,
     "DENIAL_CACHE": 0,
+    "RECORD": 0,
+    "RECORD_MAX": 100_000,
 }
 
 
@@ -58,6 +60,8 @@ class Settings:
     DECISIONS: bool
     LIVE: bool
     DENIAL_CACHE: int
+    RECORD: float
+    RECORD_MAX: int
 
     def __getattr__(self, name: str) -> Any:
         if name not in DEFAULTS:

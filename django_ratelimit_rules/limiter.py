@@ -15,7 +15,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from . import comparing, decisions, engine, identifiers, refresher, rulesets, signals
+from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb
 from .counters.memory import MemoryCounters
@@ -107,6 +107,8 @@ class Limiter:
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
+        if settings.RECORD and verb is CHECK:
+            recording.note(ruleset, planned, value_of, cost, request)
         if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
@@ -136,6 +138,8 @@ class Limiter:
         except FAILURES as error:
             result = self._failed(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
+        if settings.RECORD and verb is CHECK:
+            recording.note(ruleset, planned, value_of, cost, request)
         if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
         return self._announce(ruleset, planned, result, cost, seconds, verb)

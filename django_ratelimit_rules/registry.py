@@ -88,6 +88,11 @@ def known_properties() -> dict[str, Property]:
     return {**BUILT_IN, **{family.name: family for family in _FAMILIES.values()}, **_registered}
 
 
+def of_project() -> tuple[str, ...]:
+    """Return the properties that the project registered or declared."""
+    return tuple(_registered)
+
+
 def find(name: str) -> Property:
     """Return the property that ``name``, filters aside, stands for.
 

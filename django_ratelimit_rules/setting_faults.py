@@ -82,6 +82,15 @@ def fault_of_many(value: object) -> str | None:
     """A switch, or how many."""
     usable = isinstance(value, int) and value >= 0
     return None if usable else f"is {value!r}, not a whole number of 0 or more, True or False"
+def fault_of_share(value: object) -> str | None:
+    """A share of clients; True would be all of them, which nobody means by it."""
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    return None if usable else f"is {value!r}, not a share from 0 to 1"
+
+
+def fault_of_number(value: object) -> str | None:
+    """A number of things."""
+    return None if _is_whole(value) and value >= 1 else f"is {value!r}, not a whole number of 1 or more"
 
 
 def fault_of_view(value: object) -> str | None:
@@ -138,4 +147,6 @@ FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
     ("E012", "DECISIONS", fault_of_switch, "Set True or False; what comes from the environment is a text."),
     ("E013", "LIVE", fault_of_switch, "Set True or False; what comes from the environment is a text."),
     ("E014", "DENIAL_CACHE", fault_of_many, "Set how many refusals a process may keep, True for 10,000, 0 for none."),
+    ("E015", "RECORD", fault_of_share, "0 records nobody; 0.05 every twentieth client, with all its calls."),
+    ("E016", "RECORD_MAX", fault_of_number, "100,000 calls take about 25 MB of Redis."),
 )

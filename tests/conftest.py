@@ -10,7 +10,7 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import decisions, divergence, live, rulesets, sometimes
+from django_ratelimit_rules import decisions, divergence, live, recording, rulesets, sometimes
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.limiter import forget_local_counters
 from tests.servers import redis_server
@@ -35,6 +35,7 @@ def _fresh(monkeypatch) -> None:
     sometimes.forget()
     decisions.forget()
     live.forget()
+    recording.forget()
     divergence.forget()
     monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
     rulesets.forget()

@@ -43,6 +43,7 @@ _VERBS = {CHECK: 0, PEEK: 1, CHARGE: 2}
 _CALL, _HIT = struct.Struct("<Bdd"), struct.Struct("<Bddd")
 REVISION_SECONDS = 60
 COMMANDS_AT_ONCE = 500
+ENTRIES_AT_ONCE = 2000
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
@@ -148,6 +149,24 @@ class RedisCounters:
         """Return the hashes that :meth:`add` made, as they stand there. Raises CountersUnavailable."""
         replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
         return [_pairs(reply) for reply in replies]
+
+    def log(self, name: str, entries: Iterable[str], most: int, seconds: int) -> None:
+        """Add texts to a stream beside the counters, which holds ``most`` of them or a few more, for some seconds from
+        now on. Raises CountersUnavailable."""
+        key = f"{self.namespace()}:{name}"
+        commands: list[tuple[Any, ...]] = [("XADD", key, "MAXLEN", "~", most, "*", "r", entry) for entry in entries]
+        self._aside_all([*commands, ("EXPIRE", key, seconds)])
+
+    def logged(self, name: str) -> Iterator[list[bytes]]:
+        """Yield what :meth:`log` keeps, the oldest first, some at a time. Raises CountersUnavailable."""
+        start = b"-"
+        while replies := self._aside("XRANGE", f"{self.namespace()}:{name}", start, "+", "COUNT", ENTRIES_AT_ONCE):
+            yield [fields[1] for _, fields in replies]
+            start = b"(" + replies[-1][0]
+
+    def logged_size(self, name: str) -> int:
+        """Return how many texts :meth:`log` keeps. Raises CountersUnavailable."""
+        return int(self._aside("XLEN", f"{self.namespace()}:{name}"))
 
     def memory(self) -> dict[str, str]:
         """Return what this Redis, or one server of the cluster, says of its memory. Raises CountersUnavailable."""

@@ -2,11 +2,11 @@
 
 Traffic and rulesets go in, numbers come out; nothing is written anywhere. *formats* opens an access log (*logs*) or
 JSON lines (*jsonlines*) as *traffic*; *chains* finds each request's counters, *counting* counts, *running* adds up what
-one ruleset did, *comparing* sets it beside the live one; *suggesting* measures how many calls clients make.
+one ruleset did, *report* sets it beside the live one; *suggesting* measures how many calls clients make.
 """
 
-from .comparing import Replay, Report, replay
 from .formats import reader_of
+from .report import Replay, Report, replay
 from .running import Refusal
 
 __all__ = ["Refusal", "Replay", "Report", "reader_of", "replay"]

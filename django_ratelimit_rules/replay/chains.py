@@ -28,7 +28,7 @@ class Chain:
     __slots__ = ("calls", "cells", "hits", "looked", "skip", "value_of", "ways")
 
     def __init__(self, planned: Plan, cells: list[Cell], value_of: ValueOf) -> None:
-        hits = self.hits = planned.hits
+        hits = self.hits = tuple(planned.hits)
         self.skip = planned.skip
         self.cells = cells
         self.value_of = value_of

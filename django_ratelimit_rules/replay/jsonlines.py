@@ -28,9 +28,12 @@ LIMITER, COST, STATUS = range(3)
 
 
 class JsonLines:
-    """The reader of JSON lines. ``names`` are the properties that will be asked for; ``lines`` yields lists of lines."""
+    """The reader of JSON lines: of lists of lines, and for the properties that will be asked for."""
 
-    def __init__(self, lines: Iterable[Sequence[str]], names: Iterable[str]) -> None:
+    names_limiters = True
+
+    def __init__(self, lines: Iterable[Sequence[str]], names: Iterable[str], digested: bool = False) -> None:
+        self.digested = digested
         self._lines = lines
         # A filtered property may have been recorded as such, or be made of the one it filters.
         wanted = dict.fromkeys(each for name in names for each in (name, base_of(name)))

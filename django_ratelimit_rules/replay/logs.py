@@ -29,7 +29,9 @@ MAX_LINE = 1 << 16
 
 # Quoted text, in which servers escape quotes and whatever is not printable.
 _QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
-LINE = re.compile(rf'([^ ]++) [^ ]++ ([^\["]+) \[([^\]]++)\] {_QUOTED} ([0-9]{{3}}) [0-9-]++(?: {_QUOTED} {_QUOTED}(?: .*)?)?\r?')
+LINE = re.compile(
+    rf'([^ ]++) [^ ]++ ([^\["]+) \[([^\]]++)\] {_QUOTED} ([0-9]{{3}}) [0-9-]++(?: {_QUOTED} {_QUOTED}(?: .*)?)?\r?'
+)
 REQUEST = re.compile(r"([A-Z]+) ([^ ]+)(?: .*)?")
 # Of many lines at once, what stands between request and referrer: statuses and sizes.
 _ANSWERS = re.compile(r"(?: [0-9]{3} [0-9-]+ )*+")
@@ -38,7 +40,8 @@ ADDRESS, USER, REQUEST_LINE, REFERRER, AGENT = range(5)
 
 _STAMP = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d)", re.ASCII)
 _ZONE = re.compile(r"([+-])(\d\d)(\d\d)", re.ASCII)
-_MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "v": "\v", "b": "\b"}
 NO_TIME = -1
@@ -116,6 +119,9 @@ def chunks_of(file: Bytes, read: Callable[[int], None]) -> Iterator[str]:
 
 class AccessLog:
     """The reader of a log."""
+
+    names_limiters = False
+    digested = False
 
     def __init__(self, file: Bytes, read: Callable[[int], None] = lambda size: None) -> None:
         self._file = file
@@ -268,12 +274,14 @@ def _resolved(line: str) -> ResolverMatch | None:
 
 def _route(line: str) -> str | None:
     match = _resolved(line)
-    return match and (match.view_name if match.url_name else match.route)
+    if match is None:
+        return None
+    return match.view_name if match.url_name else match.route
 
 
 def _view(line: str) -> str | None:
     match = _resolved(line)
-    return match and dotted_path(match.func)
+    return None if match is None else dotted_path(match.func)
 
 
 def _argument(line: str, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """One ruleset over recorded traffic: batches go in, what each rule did and who was blocked come out.
 
 Everything is counted in this process, on the traffic's own clock. Limits that code computes are numbers by now (see
-:mod:`comparing`).
+:mod:`report`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..engine import Rule, Ruleset
+from ..engine import KeyWriter, Rule, Ruleset
 from ..engine.matching import ValueOf
-from ..engine.plans import KeyWriter
 from ..engine.results import Number
 from .chains import Chain, Chains
-from .course import Course
 from .counting import Way, count, settle
+from .course import Course
 from .traffic import Batch, Reader
 
 # Clients noted for each rule, and the spells noted for each of them.

@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a property's text is found: ``read`` makes it of what stands in a column; without column it is ``fixed``."""
+    """Where a property's text is found: ``read`` makes it of what stands in a column; without one it is ``fixed``."""
 
     column: int | None
     read: Callable[[Any], str | None] | None = None
@@ -57,9 +57,12 @@ class Bad:
 
 
 class Reader(Protocol):
-    """A reader of one format."""
+    """A reader of one format. ``names_limiters``: its requests may say which limiter they asked; ``digested``: what
+    clients wrote is there as digests only."""
 
     bad: Bad
+    names_limiters: bool
+    digested: bool
 
     def source(self, name: str) -> Source | None:
         """Return where a property is found, None when this traffic does not tell it."""

@@ -25,7 +25,15 @@ from django_ratelimit_rules.replay.traffic import Order, in_order
 NAMES = ["a", "b", "c", "d", "e"]
 START = 1_700_000_000_000
 matches = st.sampled_from(
-    [{}, {}, {}, {"plan": "free"}, {"plan": None}, {"path": {"prefix": "/x"}}, [{"path": "/y"}, {"plan": {"not": "pro"}}]]
+    [
+        {},
+        {},
+        {},
+        {"plan": "free"},
+        {"plan": None},
+        {"path": {"prefix": "/x"}},
+        [{"path": "/y"}, {"plan": {"not": "pro"}}],
+    ]
 )
 
 
@@ -151,10 +159,10 @@ def test_a_replay_that_forgets_all_it_may_decides_the_same(ruleset, traffic):
         assert replayed(ruleset, traffic, at_once=3) == expected(ruleset, traffic)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(
     ruleset=rulesets(plain=True),
-    traffic=st.lists(calls.map(lambda call: {**call, "cost": 1}), min_size=30, max_size=100),
+    traffic=st.lists(calls.map(lambda call: {**call, "cost": 1}), min_size=20, max_size=60),
 )
 def test_a_replay_of_plain_calls_decides_as_the_engine_does(ruleset, traffic):
     traffic = timed(traffic)
@@ -169,8 +177,6 @@ def test_what_a_later_rule_refuses_is_charged_to_none_before_it(kind):
     )
     paths = iter("aabbccddee")
     waits = [0, 0, 0, 0, 1000, 0, 0, 1000, 0, 1000]
-    traffic = timed(
-        [{"wait": wait, "identifier": {"path": next(paths)}, "cost": 1, "status": None} for wait in waits]
-    )
+    traffic = timed([{"wait": wait, "identifier": {"path": next(paths)}, "cost": 1, "status": None} for wait in waits])
     assert replayed(ruleset, traffic) == expected(ruleset, traffic)
     assert replayed(ruleset, traffic)[0].count(False) == 3

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from ..engine import Mode, Rule, Ruleset
-from ..engine.plans import Step
 from ..exceptions import CallableFailed
 from .running import Blocked, Numbers, Refusal, Runner
 from .traffic import Bad, Batch, Order, Reader, each, in_order
@@ -34,7 +33,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Replay:
-    """What came of one limiter's traffic. ``live`` is None where there are no live rules, or they are what was replayed.
+    """What came of one limiter's traffic. ``live`` is None where there is nothing to compare with.
 
     ``left_out`` are rules whose limit cannot be computed without a request.
     """
@@ -115,19 +114,17 @@ def static(ruleset: Ruleset) -> tuple[Ruleset, list[str]]:
     Of a ruleset that is off no rule is left: nothing is counted.
     """
     rules, left_out = [], []
-    for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
+    for step in ruleset.steps if ruleset.mode is not Mode.OFF else ():
+        rule = step.rule
         if not callable(rule.limit) and not callable(rule.period):
             rules.append(rule)
             continue
-        step = Step(ruleset.limiter, ruleset.mode, rule)
         try:
-            hit = step.hit(ruleset.keys, lambda name: name, None, {})
+            terms = step.terms_of(None)
         except CallableFailed:
-            hit = None
-        if hit is None:
             left_out.append(rule.name)
         else:
-            rules.append(rule.with_changes(limit=hit.limit, period=hit.period))
+            rules.append(rule.with_changes(limit=terms.limit, period=terms.period))
     return replace(ruleset, rules=tuple(rules)), left_out
 
 

@@ -1,0 +1,54 @@
+"""Traffic that a command is pointed at: a name of a file goes in, its reader comes out, with a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, cast
+
+from tqdm import tqdm
+
+from .. import recording
+from ..engine import Ruleset
+from ..replay import reader_of
+from ..replay.formats import asked_for
+from ..replay.jsonlines import JsonLines
+from ..replay.traffic import Reader
+
+RECORD = "redis"
+
+
+@contextmanager
+def opened(traffic: str, rulesets: Sequence[Ruleset], stream: Any) -> Iterator[Reader]:
+    """Open a file, ``-`` for the standard input, or the record in Redis. The bar goes to ``stream``, if that is a
+    terminal. Raises OSError, CountersUnavailable."""
+    if traffic == RECORD:
+        size = recording.size()
+        with _bar(stream, size, " requests") as bar:
+            yield JsonLines(recording.lines(bar.update), asked_for(rulesets), digested=True)
+        return
+    with nullcontext(sys.stdin.buffer) if traffic == "-" else Path(traffic).open("rb") as file:
+        size = Path(traffic).stat().st_size if traffic != "-" else 0
+        with _bar(stream, size, "B") as bar:
+
+            def read(number: int) -> None:
+                # Of a compressed file what counts is how much of it was read, not what came out.
+                bar.update(file.tell() - bar.n if size else number)
+
+            yield reader_of(cast(BufferedReader, file), rulesets, read)
+
+
+def _bar(stream: Any, total: int, unit: str) -> Any:
+    is_terminal = stream is not None and stream.isatty()
+    return tqdm(
+        total=total or None,
+        unit=unit,
+        unit_scale=unit == "B",
+        file=stream,
+        disable=not is_terminal,
+        mininterval=0.2,
+        desc="Replaying",
+    )

@@ -1,0 +1,157 @@
+"""Our own record of traffic: a sampled, capped stream in Redis of who asked which limiter when, for replays.
+
+Off unless ``RATELIMIT_RULES_RECORD`` states a share of clients. A check leaves what its identifier says in a bounded
+buffer of this process; the refresher's thread writes it every few seconds, so that a request waits for nothing. A
+client is recorded with all its calls or with none: a share of each client's calls would tell nothing about limits.
+What clients wrote (headers, cookies, query, body) is kept as digests only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+from zlib import crc32
+
+from . import refresher, registry, sometimes
+from .conf import settings
+from .counters.redis import current
+from .engine import KeyWriter, Plan, Ruleset
+from .engine.explanation import NotAsked
+from .engine.matching import ValueOf
+from .engine.properties import is_client_written
+from .engine.results import Number
+from .exceptions import CallableFailed, CountersUnavailable
+from .identifiers import RequestIdentifier
+
+logger = logging.getLogger(__name__)
+
+STREAM = "record"
+KEPT_SECONDS = 7 * 86400
+WRITE_SECONDS = 2.0
+# Calls that wait to be written; more than that in a few seconds are not recorded.
+MOST_WAITING = 5000
+MAX_VALUE = 200
+# What a request tells without session or database, whether or not a rule in force asks for it.
+OF_REQUEST = ("ip", "method", "path", "host", "route")
+
+Entry = tuple[int, str, dict[str, str], Number, KeyWriter]
+
+_waiting: deque[Entry] = deque()
+_written = 0.0
+
+
+def note(
+    ruleset: Ruleset, planned: Plan | None, value_of: ValueOf, cost: Number, request: RequestIdentifier | None
+) -> None:
+    """Record a check, if its client is one of those that are recorded. Never raises, and loads nothing."""
+    try:
+        if len(_waiting) < MOST_WAITING and _chosen(ruleset.keys, planned, value_of, request):
+            texts = _texts(ruleset, value_of, request)
+            _waiting.append((int(time.time() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
+    except Exception:
+        # The decision stands, whatever ails its record.
+        if sometimes.due("recording"):
+            logger.exception("A check of limiter %s could not be recorded", ruleset.limiter)
+
+
+def _chosen(keys: KeyWriter, planned: Plan | None, value_of: ValueOf, request: RequestIdentifier | None) -> bool:
+    share = settings.RECORD
+    if share >= 1:
+        return True
+    who = value_of("ip")
+    if who:
+        who = keys.part("ip", who, value_of)
+    elif request is None:
+        who = value_of("user")
+    if not who and planned is not None and planned.hits.keys:
+        who = planned.hits.keys[0]
+    return crc32((who or "").encode("utf-8", "surrogatepass")) < share * 2**32
+
+
+def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | None) -> dict[str, str]:
+    names = ("ip", "user", *ruleset.properties, *registry.of_project())
+    if request is not None:
+        for name in OF_REQUEST:
+            value_of(name)
+        # From here on it tells only what it knows: a record is not worth a query.
+        request.close()
+        names = (*OF_REQUEST, *names)
+    texts = {}
+    for name in dict.fromkeys(names):
+        with suppress(NotAsked, CallableFailed, TypeError):
+            text = value_of(name)
+            if text is not None:
+                texts[name] = text
+    return texts
+
+
+def write_when_due() -> None:
+    """Write what waits, once every few seconds; called by the refresher's thread."""
+    if _waiting and time.monotonic() - _written >= WRITE_SECONDS:
+        write()
+
+
+def write() -> None:
+    """Write what waits. What cannot be written is lost."""
+    global _written
+    _written = time.monotonic()
+    entries = [_waiting.popleft() for _ in range(len(_waiting))]
+    if entries:
+        with suppress(CountersUnavailable):
+            current().log(STREAM, map(_line, entries), max(1, int(settings.RECORD_MAX)), KEPT_SECONDS)
+
+
+def _line(entry: Entry) -> str:
+    time_ms, limiter, texts, cost, keys = entry
+    said: dict[str, Any] = {"time": time_ms / 1000, "limiter": limiter}
+    if cost != 1:
+        said["cost"] = cost
+    said["identifier"] = {name: _kept(keys, name, text) for name, text in texts.items()}
+    return json.dumps(said, separators=(",", ":"))
+
+
+def _kept(keys: KeyWriter, name: str, text: str) -> str:
+    """Return a value as a counter's key has it, where a client wrote it or it is long."""
+    if is_client_written(name) or len(text) > MAX_VALUE:
+        return "#" + keys.digest(text.encode("utf-8", "surrogatepass"))
+    return text
+
+
+def size() -> int:
+    """Return how many calls are recorded. Raises CountersUnavailable."""
+    write()
+    return current().logged_size(STREAM)
+
+
+def lines(read: Callable[[int], object] = lambda number: None) -> Iterator[list[str]]:
+    """Yield what is recorded as JSON lines, some at a time; ``read`` hears how many. Raises CountersUnavailable."""
+    write()
+    for entries in current().logged(STREAM):
+        read(len(entries))
+        # As readers of files have them, who read every byte as a character.
+        yield [entry.decode("latin-1") for entry in entries]
+
+
+def forget() -> None:
+    """Forget what waits: for tests, to which another test's calls are none of theirs."""
+    _waiting.clear()
+
+
+def _write_at_exit() -> None:
+    with suppress(Exception):
+        write()
+
+
+def connect() -> None:
+    """Be called by the refresher; called once by the app config."""
+    refresher.also(write_when_due)
+    atexit.register(_write_at_exit)
+    # What waits is the parent's, which goes on to write it.
+    os.register_at_fork(after_in_child=_waiting.clear)
