@@ -121,3 +121,16 @@ def test_a_redis_that_is_away_is_said_without_a_traceback(settings, rules):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     with pytest.raises(CommandError, match="redis: "):
         run("--rules", rules, "--traffic", "redis")
+
+
+def test_the_record_is_written_as_lines_that_replay_the_same(settings, rules, tmp_path):
+    settings.RATELIMIT_RULES_RECORD = 1
+    with override_ruleset("site", [Rule("wide", characteristics=["ip"], limit=10**6, period=60)]):
+        for _ in range(40):
+            Limiter("site").check({"ip": "203.0.113.7"})
+        out = io.StringIO()
+        call_command("ratelimit_record", stdout=out)
+        file = tmp_path / "record.jsonl"
+        file.write_text(out.getvalue())
+        assert run("--rules", rules, "--traffic", str(file)) == run("--rules", rules, "--traffic", "redis")
+    assert out.getvalue().count("\n") == 40
