@@ -82,6 +82,8 @@ def fault_of_many(value: object) -> str | None:
     """A switch, or how many."""
     usable = isinstance(value, int) and value >= 0
     return None if usable else f"is {value!r}, not a whole number of 0 or more, True or False"
+
+
 def fault_of_share(value: object) -> str | None:
     """A share of clients; True would be all of them, which nobody means by it."""
     usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
