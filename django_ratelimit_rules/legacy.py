@@ -35,13 +35,13 @@ def beside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView) 
 
     def moving(request: Any, /, *args: Any, **kwargs: Any) -> Any:
         http = question.request(request)
-        if not question.concerns(http):
-            return view(request, *args, **kwargs)
-        if question.limiter.mode is Mode.ENFORCE:
+        mode = question.limiter.mode
+        if mode is Mode.ENFORCE:
             return limited(request, *args, **kwargs)
         with Answering(http) as answering:
             verdict = verdict_of(legacy(request, *args, **kwargs))
-            compare(question.check(http, request, args, kwargs), verdict.blocked)
+            ours = question.check(http, request, args, kwargs) if question.concerns(http) else _passed(question, mode)
+            compare(ours, verdict.blocked)
             if verdict.refuses:
                 response = _own_refusal(verdict) or blocked_response(http, _refused(question))
             else:
@@ -60,13 +60,14 @@ def abeside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView)
 
     async def moving(request: Any, /, *args: Any, **kwargs: Any) -> Any:
         http = question.request(request)
-        if not question.concerns(http):
-            return await view(request, *args, **kwargs)
-        if await question.limiter.amode() is Mode.ENFORCE:
+        mode = await question.limiter.amode()
+        if mode is Mode.ENFORCE:
             return await limited(request, *args, **kwargs)
         async with Answering(http) as answering:
             verdict = verdict_of(await ask(request, *args, **kwargs))
-            compare(await question.acheck(http, request, args, kwargs), verdict.blocked)
+            concerned = question.concerns(http)
+            ours = await question.acheck(http, request, args, kwargs) if concerned else _passed(question, mode)
+            compare(ours, verdict.blocked)
             if verdict.refuses:
                 response = _own_refusal(verdict) or await ablocked_response(http, _refused(question))
             else:
@@ -83,6 +84,11 @@ def _own_refusal(verdict: Verdict) -> HttpResponseBase | None:
     if isinstance(verdict.refusal, Exception):
         raise verdict.refusal
     return verdict.refusal
+
+
+def _passed(question: Question, mode: Mode) -> Result:
+    """Return ours of a request whose method it is not asked about: it would pass, and that is compared as well."""
+    return Result(question.limiter.name, mode=mode)
 
 
 def _refused(question: Question) -> Result:

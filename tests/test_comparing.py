@@ -51,6 +51,11 @@ async def asynchronous(request):
     return HttpResponse("fine")
 
 
+@rate_limited("shadowed", legacy=legacy, methods=["POST"])
+def posted_plainly(request):
+    return HttpResponse("fine")
+
+
 @rate_limited("shadowed", legacy=alegacy, methods=["POST"])
 async def posted(request):
     return HttpResponse("fine")
@@ -67,6 +72,7 @@ urlpatterns = [
     path("plain/<int:pk>/", plain),
     path("async/", asynchronous),
     path("posted/", posted),
+    path("posted/plainly/", posted_plainly),
     path("class/", Classy.as_view()),
 ]
 pytestmark = pytest.mark.urls(__name__)
@@ -143,10 +149,12 @@ async def test_an_async_site_is_decided_the_same_way(compared):
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
         assert (await client.get("/async/")).status_code == 429
         assert (await client.post("/posted/")).status_code == 429
-        assert (await client.get("/posted/")).status_code == 200
-    assert compared() == {("diverge", "false"): 2}
+        # The decorator does not ask about GET: the legacy limiter still decides, and ours would have let it pass.
+        assert (await client.get("/posted/")).status_code == 429
+    assert compared() == {("diverge", "false"): 3}
     with override_ruleset("shadowed", LIMIT_TWO):
         assert (await client.post("/posted/")).status_code == 429
+        assert (await client.get("/posted/")).status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)
@@ -194,6 +202,15 @@ def test_a_legacy_limiter_gets_the_view_s_arguments():
     with override_ruleset("shadowed", LIMIT_TWO, mode="off"):
         assert status("/plain/7/") == 200
     assert asked == [{"pk": 7}]
+
+
+def test_a_method_that_ours_is_not_asked_about_stays_with_the_legacy_limiter_until_enforced(compared, keys):
+    Legacy.says = True
+    with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
+        assert status("/posted/plainly/") == 429
+    assert (compared(), keys()) == ({("diverge", "false"): 1}, [])
+    with override_ruleset("shadowed", LIMIT_TWO):
+        assert status("/posted/plainly/") == 200
 
 
 def test_bypassed_and_unmatched_traffic_is_compared_too(compared):
