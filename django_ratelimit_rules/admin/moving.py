@@ -28,9 +28,9 @@ def sentences(limiter: str) -> str:
 def said(divergence: Divergence) -> str:
     """Return the share of the last day, and when the target was last exceeded."""
     day = divergence.day
-    at_edge = f" ({day.at_boundary:,} of them at the edge of a window)" if day.at_boundary else ""
+    at_edge = f" {day.at_boundary:,} of the {day.diverged:,} were at the edge of a window." if day.at_boundary else ""
     shares = (
-        f"In the last 24 hours this limiter and the legacy limiter disagreed in {divergence} comparisons{at_edge}."
+        f"In the last 24 hours this limiter and the legacy limiter disagreed in {divergence} comparisons.{at_edge}"
         if day.compared
         else "Nothing was compared with the legacy limiter in the last 24 hours."
     )
