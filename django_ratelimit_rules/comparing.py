@@ -60,10 +60,10 @@ def compare(result: Result, legacy_blocked: bool) -> None:
     signals.compared.announce(
         Result,
         result.limiter,
-        result=result,
-        legacy_blocked=legacy_blocked,
-        agreement="match" if would_block(result) is legacy_blocked else "diverge",
-        boundary=_at_edge(result, time.time()),
+        result,
+        legacy_blocked,
+        "match" if would_block(result) is legacy_blocked else "diverge",
+        _at_edge(result, time.time()),
     )
 
 

@@ -59,7 +59,7 @@ class Divergence:
         return f"{100 * self.day.share:.1f} % of {self.day.compared:,}"
 
 
-def count(limiter: str, agreement: str, boundary: bool, **_: object) -> None:
+def count(limiter: str, _result: object, _legacy_blocked: bool, agreement: str, boundary: bool) -> None:
     """Receiver of ``signals.compared``."""
     if settings.LIVE:
         diverged = agreement == "diverge"

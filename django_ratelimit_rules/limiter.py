@@ -371,7 +371,7 @@ class Limiter:
         return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, pause)
 
     def _report(self, ruleset: Ruleset, error: Exception) -> None:
-        signals.failed.announce(Limiter, self.name, error=error, failure_mode=ruleset.failure_mode)
+        signals.failed.announce(Limiter, self.name, error, ruleset.failure_mode)
 
     def _announce(
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
@@ -380,7 +380,7 @@ class Limiter:
         if verb is PEEK:
             result.pending = ()
         if verb is CHECK:
-            signals.checked.announce(Limiter, self.name, result=result, ruleset=ruleset, plan=planned, seconds=seconds)
+            signals.checked.announce(Limiter, self.name, result, ruleset, planned, seconds)
             if result.near and planned is not None and not result.blocked:
                 self._warn(((planned.hits[at], result.evaluations[at].used) for at in result.near), cost)
         return result
@@ -389,7 +389,7 @@ class Limiter:
         """Say which counters a call has just taken near their limit."""
         for hit, used in counted:
             if used - cost < engine.near(hit.rule, hit.limit) <= used:
-                signals.near_limit.announce(Limiter, self.name, rule=hit.rule, used=used, limit=hit.limit, key=hit.key)
+                signals.near_limit.announce(Limiter, self.name, hit.rule, used, hit.limit, hit.key)
 
 
 def forget_local_counters() -> None:

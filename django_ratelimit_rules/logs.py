@@ -50,9 +50,7 @@ def _outcomes(results: Mapping[str, Result]) -> Iterator[str]:
             yield f"{limiter}:-:error"
 
 
-def log_check(
-    limiter: str, result: Result, plan: Plan | None = None, ruleset: Ruleset | None = None, **_: object
-) -> None:
+def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
     """Receiver of ``signals.checked``: a line for each log rule exceeded, for some blocks and for some bypasses."""
     if result.skipped and _chosen(sometimes.nth(f"skipped.{limiter}.{result.rule}")):
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
@@ -65,9 +63,9 @@ def log_check(
         terms, key = (hits.terms[number], hits.keys[number]) if number < len(hits) else (None, "-")
         blocked = evaluation.result is BLOCK
         if not blocked or _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
-            version = ruleset.version if ruleset else None
             decision = result.decision if blocked else None
-            _log_exceeded(limiter, evaluation, key, version, decision, logging.WARNING if blocked else logging.INFO)
+            level = logging.WARNING if blocked else logging.INFO
+            _log_exceeded(limiter, evaluation, key, ruleset.version, decision, level)
 
 
 def _log_exceeded(
@@ -105,9 +103,7 @@ def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str
     return sometimes.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
 
 
-def log_comparison(
-    limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool, **_: object
-) -> None:
+def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool) -> None:
     """Receiver of ``signals.compared``: both verdicts, at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
     if not _chosen(sometimes.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
         return
@@ -120,7 +116,7 @@ def log_comparison(
     )
 
 
-def log_failure(limiter: str, error: Exception, failure_mode: FailureMode, **_: object) -> None:
+def log_failure(limiter: str, error: Exception, failure_mode: FailureMode) -> None:
     """Receiver of ``signals.failed``: one line per limiter and minute."""
     if sometimes.due(f"failed.{limiter}"):
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))

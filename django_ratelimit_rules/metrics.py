@@ -19,7 +19,7 @@ from prometheus_client import Gauge, Metric
 from prometheus_client.values import ValueClass
 
 from . import rulesets, signals
-from .engine import Action, Mode, Plan, Result, Rule
+from .engine import Action, FailureMode, Mode, Plan, Result, Rule, Ruleset
 from .engine.plans import Chain
 from .engine.results import ALLOW, BLOCK
 
@@ -175,7 +175,7 @@ _of: dict[str, Children] = {}
 _shown: dict[tuple[str, str], tuple[int, int]] = {}
 
 
-def count_check(limiter: str, result: Result, seconds: float, plan: Plan | None = None, **_: object) -> None:
+def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, seconds: float) -> None:
     """Receiver of ``signals.checked``: counts in plain numbers, which a scrape turns into metrics."""
     with _lock:
         waiting = _waiting.get(limiter)
@@ -216,17 +216,17 @@ def settle() -> None:
             children.add(_waiting.pop(limiter))
 
 
-def count_error(limiter: str, **_: object) -> None:
+def count_error(limiter: str, _error: Exception, _mode: FailureMode) -> None:
     """Receiver of ``signals.failed``."""
     errors.labels(limiter).inc()
 
 
-def count_near(limiter: str, rule: Rule, **_: object) -> None:
+def count_near(limiter: str, rule: Rule, *_: object) -> None:
     """Receiver of ``signals.near_limit``."""
     near_limit.labels(limiter, rule.name).inc()
 
 
-def count_comparison(limiter: str, agreement: str, boundary: bool, **_: object) -> None:
+def count_comparison(limiter: str, _result: Result, _legacy_blocked: bool, agreement: str, boundary: bool) -> None:
     """Receiver of ``signals.compared``."""
     shadow.labels(limiter, agreement, "true" if boundary else "false").inc()
 

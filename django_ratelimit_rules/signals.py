@@ -39,33 +39,37 @@ logger = logging.getLogger(__name__)
 
 
 class Announcement(Signal):
-    """A signal that this app's own modules hear of by a plain call, because Django's dispatch costs more than they."""
+    """A signal that this app's own modules hear of by a plain call, because Django's dispatch costs more than they do.
 
-    def __init__(self) -> None:
+    ``names`` are those of what it says, behind the limiter; its own receivers get it in that order.
+    """
+
+    def __init__(self, *names: str) -> None:
         super().__init__(use_caching=True)
-        self._house: list[Callable[..., None]] = []
+        self._names = ("limiter", *names)
+        self._own: list[Callable[..., None]] = []
 
     def tell(self, receiver: Callable[..., None]) -> None:
         """Call this function of the app's own from now on."""
-        if receiver not in self._house:
-            self._house.append(receiver)
+        if receiver not in self._own:
+            self._own.append(receiver)
 
-    def announce(self, sender: Any, limiter: str, **facts: Any) -> None:
+    def announce(self, sender: Any, *said: Any) -> None:
         """Call all receivers. Never raises."""
         try:
-            for receiver in self._house:
-                receiver(limiter, **facts)
+            for receiver in self._own:
+                receiver(*said)
             if self.receivers:
-                self.send_robust(sender, limiter=limiter, **facts)
+                self.send_robust(sender, **dict(zip(self._names, said, strict=True)))
         except Exception:
             # send_robust answers for synchronous receivers; an asynchronous one may fail before it is called.
-            if sometimes.due(f"signal.{limiter}"):
-                logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", limiter)
+            if sometimes.due(f"signal.{said[0]}"):
+                logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", said[0])
 
 
-checked = Announcement()
-failed = Announcement()
-compared = Announcement()
-near_limit = Announcement()
+checked = Announcement("result", "ruleset", "plan", "seconds")
+failed = Announcement("error", "failure_mode")
+compared = Announcement("result", "legacy_blocked", "agreement", "boundary")
+near_limit = Announcement("rule", "used", "limit", "key")
 rules_changed = Signal()
 rules_loaded = Signal()
