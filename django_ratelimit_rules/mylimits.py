@@ -1,9 +1,9 @@
 """My limits: what the signed-in user has used of the limits that count by user. For their own eyes; reads only.
 
 A request goes in, what stands in Redis for its user comes out, by one call. What only the limited request itself could
-tell (its path, headers, body) is not known here: a rule that also counts by such a thing is left out, and a condition
-on it is taken to hold. Left out as well are rules that count different values. Log rules, skip rules, and rulesets that
-do not enforce are nobody's limits.
+tell (its path, headers, body) is not known here: a rule that also counts by such a thing is left out; one that has a
+condition on it shows once the user has met it, for it may be made for others. Left out as well are rules that count
+different values. Log rules, skip rules, and rulesets that do not enforce are nobody's limits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.http import HttpRequest
 
@@ -18,7 +19,7 @@ from . import identifiers, rulesets
 from .conf import settings
 from .counters import Verb
 from .counters.redis import current
-from .engine import Action, Hit, Mode, Rule
+from .engine import Action, Hit, Mode, Rule, Tally
 from .engine.matching import Matcher, ValueOf
 from .engine.properties import base_of
 from .engine.results import Number
@@ -53,23 +54,35 @@ def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimi
         return []
     known = rulesets.limiters()
     names = sorted(known.intersection(limiters) if limiters else known)
-    found = [(name, hit) for name in names for hit in _hits(name, identifier.text, request)]
-    if not found:
+    counters = [counter for name in names for counter in _counters(name, identifier.text, request)]
+    if not counters:
         return []
-    tallies = current().hit([hit for _, hit in found], 0, Verb.PEEK)
-    limits = []
-    for (name, hit), tally in zip(found, tallies, strict=True):
-        remaining = 0 if tally.banned else max(0, hit.limit - tally.used)
-        reset = math.ceil(tally.reset_ms / 1000)
-        limits.append(
-            MyLimit(
-                name, hit.rule.name, hit.limit, hit.period, tally.used, remaining, reset, tally.banned or not remaining
-            )
-        )
+    tallies = current().hit([counter.hit for counter in counters], 0, Verb.PEEK)
+    limits = [
+        _limit(counter, tally)
+        for counter, tally in zip(counters, tallies, strict=True)
+        if counter.certain or tally.used or tally.banned
+    ]
     return sorted(limits, key=lambda limit: (not limit.blocked, limit.remaining / max(limit.limit, 1)))
 
 
-def _hits(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Hit]:
+class Counter(NamedTuple):
+    """A counter of the user's. ``certain``: all conditions of its rule can be judged here, and hold."""
+
+    limiter: str
+    hit: Hit
+    certain: bool
+
+
+def _limit(counter: Counter, tally: Tally) -> MyLimit:
+    limiter, hit, _ = counter
+    remaining = 0 if tally.banned else max(0, hit.limit - tally.used)
+    reset = math.ceil(tally.reset_ms / 1000)
+    blocked = tally.banned or not remaining
+    return MyLimit(limiter, hit.rule.name, hit.limit, hit.period, tally.used, remaining, reset, blocked)
+
+
+def _counters(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Counter]:
     """Yield how to look at the counters of a limiter that count this user's calls."""
     ruleset = rulesets.get(limiter)
     for step in ruleset.steps if ruleset.mode is Mode.ENFORCE else ():
@@ -81,7 +94,8 @@ def _hits(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Hit
                 hit = step.hit(ruleset.keys, value_of, request)
                 if hit is not None:
                     # Not enforced: looking must go on behind a limit that is full.
-                    yield hit._replace(enforced=False, looked=False)
+                    looking = hit._replace(enforced=False, looked=False)
+                    yield Counter(limiter, looking, _all_known(step.rule.matcher))
         except CallableFailed:
             # A property or a limit that cannot be computed now has been logged where it matters: at the checkpoint.
             continue

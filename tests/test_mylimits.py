@@ -74,13 +74,23 @@ def test_only_limits_that_count_by_user_and_concern_them_are_shown(mine, user):
         Rule("per_page", **BY_USER | {"characteristics": ["user", "path"]}),
         Rule("accounts", count_distinct="post.email", **BY_USER),
         Rule("staff", match={"is_staff": True}, **BY_USER),
-        Rule("members", match={"is_authenticated": True, "path": {"prefix": "/api/"}}, **BY_USER),
-        Rule("posts", match={"method": "POST"}, **BY_USER | {"limit": 5}),
+        Rule("certain", match={"is_authenticated": True}, **BY_USER),
         Rule("friends", action="skip", match={"user": user.pk}),
         Rule("behind", **BY_USER),
     ]
     with override_ruleset("search", rules), override_ruleset("dry", [Rule("all", **BY_USER)], mode="dry_run"):
-        assert sorted(mine()) == ["search.members", "search.posts"]
+        assert sorted(mine()) == ["search.certain"]
+
+
+def test_a_rule_that_may_be_made_for_others_shows_once_the_user_has_met_it(mine, user):
+    rules = [
+        Rule("acme", match={"header.x-org": "acme"}, **BY_USER),
+        Rule("posts", match={"method": "POST"}, **BY_USER),
+    ]
+    with override_ruleset("search", rules):
+        assert mine() == {}
+        Limiter("search").check({"user": user, "method": "POST"})
+        assert {name: limit["used"] for name, limit in mine().items()} == {"search.posts": 1}
 
 
 def test_a_project_s_property_counts_with_the_user(mine, user, monkeypatch):
