@@ -28,7 +28,7 @@ else:
     BaseInline, BaseAdmin = admin.StackedInline, admin.ModelAdmin
 
 COPY = "copy"
-SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "unused", "unsaved")
+SCRIPTS = ("vendor/sortable", "rules", "order", "properties", "conditions", "builder", "unused", "unsaved")
 
 
 class RuleInline(GuardedInline, BaseInline):

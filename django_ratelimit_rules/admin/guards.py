@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from ..rulestext import Plain, Rulesets, same
 
 APP = "django_ratelimit_rules"
+VIEW = "view_ruleset"
 LIMITS, SKIPS, SWITCH, RESET = "change_limits", "write_skip_rules", "switch_rulesets", "reset_counters"
 WORDS = {
     LIMITS: "change limits",
@@ -106,9 +107,9 @@ class Guarded:
     adds: tuple[str, ...] = (LIMITS,)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever may write, may look."""
+        """Whoever may look at rulesets sees their rules; whoever may write, may look."""
         allowed: bool = super().has_view_permission(request, obj)  # type: ignore[misc]
-        return allowed or may(request, *WORDS)
+        return allowed or may(request, VIEW, *WORDS)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whether the user may write anything at all; what exactly is asked when it is known."""

@@ -1,0 +1,149 @@
+"""All pages of ours: axe finds no grave fault in any, light or dark, and none is wider than a telephone."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_ratelimit_rules import Limiter
+from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from tests.browser.conftest import COUNTING, address, opened, ready, row, save
+
+GRAVE = ("serious", "critical")
+COLOURS = ["color-contrast", "link-in-text-block"]
+CLIENT = "203.0.113.7"
+
+
+@pytest.fixture
+def rich(ruleset) -> Ruleset:
+    """A ruleset of everything that pages show: findings, rules of each action, expired, disabled, unreadable."""
+    add = {"ruleset": ruleset, "position": 9}
+    Rule.objects.create(name="shadow", action="log", **COUNTING | {"limit": 1}, **add)
+    Rule.objects.create(name="vip", action="skip", match={"path": {"prefix": "/a", "not": {"suffix": "b"}}}, **add)
+    Rule.objects.create(name="by_header", **COUNTING | {"characteristics": ["header.x-key"]}, **add)
+    Rule.objects.create(name="asleep", enabled=False, owner="ops@example.org", **COUNTING, **add)
+    Rule.objects.create(name="unreadable", match={"path": {"like": "x"}}, **COUNTING, **add)
+    Ruleset.objects.create(name="quiet", mode="dry_run")
+    for number in (1, 2):
+        text = f"search:\n  rules:\n    - {{name: first, limit: {number}, period: 1m}}\n"
+        RulesetVersion.objects.create(
+            ruleset="search", number=number, user="ada", action="saved", reason="x", text=text
+        )
+    for _ in range(3):
+        Limiter("search").check({"ip": CLIENT})
+    return ruleset
+
+
+@pytest.fixture
+def faults(page):
+    """A function that names what axe finds on the page in both colour schemes, and whether the page is too wide."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+
+    def faults() -> list[object]:
+        found: list[object] = []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            # Colours fade over to the other scheme's.
+            page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished))")
+            # What axe looks at takes long; in the dark only colours are others.
+            rules = {"runOnly": {"type": "rule", "values": COLOURS}} if scheme == "dark" else {}
+            violations = axe.run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+            found += [
+                (scheme, fault["id"], [node["html"] for node in fault["nodes"]])
+                for fault in violations
+                if fault["impact"] in GRAVE
+            ]
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 380, "height": 800})
+        if page.evaluate("document.documentElement.scrollWidth") > 380:
+            found.append("wider than a telephone")
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        return found
+
+    return faults
+
+
+def test_the_rulesets_page_with_everything_open_is_accessible(page, rich, faults):
+    page.goto(address("change", rich.pk))
+    first = opened(ready(page), "first")
+    first.get_by_role("button", name="When …").click()
+    first.locator(".field-match").get_by_label("Operator").select_option("is not all of")
+    page.locator("#content-main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    assert faults() == []
+
+
+def test_the_page_of_a_new_ruleset_and_one_with_errors_are_accessible(page, rich, faults):
+    page.goto(address("add"))
+    ready(page)
+    assert faults() == []
+    page.goto(address("change", rich.pk))
+    opened(ready(page), "first").locator("[name$='-limit']").fill("-1")
+    page.locator("input[name=_save]").click()
+    ready(page)
+    assert row(page, "first").locator(".errorlist").is_visible()
+    assert faults() == []
+
+
+PAGES = {
+    "list": lambda ruleset: address("changelist"),
+    "live": lambda ruleset: address("live", "search"),
+    "explain": lambda ruleset: address("explain"),
+    "import": lambda ruleset: address("import"),
+    "history": lambda ruleset: address("history", ruleset.pk),
+    "restore": lambda ruleset: address("restore", ruleset.pk, 1),
+    "switch": lambda ruleset: address("switch", ruleset.pk, "off"),
+    "promote": lambda ruleset: address("turn", ruleset.pk, ruleset.rules.get(name="shadow").pk, "promote"),
+    "delete": lambda ruleset: address("delete", ruleset.pk),
+}
+
+
+def test_every_other_page_is_accessible_and_has_one_title(page, rich, faults):
+    found = {}
+    for name, of in PAGES.items():
+        page.goto(of(rich))
+        found[name] = faults() + ["no title"] * (page.locator("h1").count() != 1)
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_what_forms_answer_is_accessible(page, rich, faults):
+    page.goto(address("explain") + f"?limiter=search&ip={CLIENT}")
+    page.get_by_role("button", name="Explain").click()
+    assert page.locator(".ratelimit-explanation tbody tr").count() > 3
+    assert faults() == []
+    page.goto(address("import"))
+    page.get_by_label("Text").fill("search:\n  rules:\n    - {name: first, limit: 9, period: 1m}\n")
+    page.get_by_role("button", name="Show what would change").click()
+    assert page.locator(".ratelimit-changes li").count() > 3
+    assert faults() == []
+
+
+def test_rules_of_file_and_code_stand_where_they_are_and_lead_to_an_override(page, faults, settings, tmp_path):
+    settings.RATELIMIT_RULES_FILE = tmp_path / "rules.yaml"
+    (tmp_path / "rules.yaml").write_text("layered:\n  rules:\n    - {name: above, limit: 0, period: 1m}\n")
+    Limiter("layered", rules=[{"name": "below", "limit": 5, "period": "1m"}])
+    ruleset = Ruleset.objects.create(name="layered")
+    page.goto(address("change", ruleset.pk))
+    panels = ready(page).locator(".ratelimit-tier")
+    assert [panels.nth(number).locator("strong").inner_text() for number in (0, 1)] == ["above", "below"]
+    assert faults() == []
+    page.get_by_role("link", name="Override here").click()
+    assert ready(page).locator("[name='rules-0-name']").input_value() == "below"
+    save(page)
+    assert Rule.objects.get().limit == 5
+
+
+def test_in_dark_mode_our_parts_are_dark_as_well(page, ruleset):
+    page.emulate_media(color_scheme="dark")
+    page.goto(address("change", ruleset.pk))
+    opened(ready(page), "first").get_by_role("button", name="When …").click()
+    for part in (".ratelimit-rule", ".ratelimit-submit", ".ratelimit-condition input", ".ratelimit-rule h3"):
+        colours = page.locator(part).first.evaluate(
+            """part => {
+                const style = getComputedStyle(part);
+                let behind = part;
+                while (/, 0\\)$/.test(getComputedStyle(behind).backgroundColor)) behind = behind.parentElement;
+                return [getComputedStyle(behind).backgroundColor, style.color];
+            }"""
+        )
+        dark, light = (sum(map(int, colour[4:-1].split(","))) for colour in colours)
+        assert dark < 200 < 500 < light, (part, colours)
+    page.emulate_media(color_scheme="light")
