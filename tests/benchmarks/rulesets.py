@@ -1,56 +1,62 @@
-"""Time planning in long rulesets: 2,000 rules of which 5 match against 5 rules that all match.
-
-Run by hand: ``python -m tests.benchmarks.rulesets``. Python alone; no store is asked.
-"""
+"""Long rulesets: a check in 2,000 rules of which 5 match, against one in 5 that all match. No peer has rulesets."""
 
 from __future__ import annotations
 
 import statistics
-import time
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-from django_ratelimit_rules.engine import KeyWriter, Rule, Ruleset, plan
+from tests.benchmarks.contestants import FIRST_PERSON, HOUR, NEVER_REACHED, OURS
+from tests.benchmarks.report import Row, multiples
+from tests.benchmarks.timing import BATCH, Call, interleaved
 
-ROUNDS, CALLS = 40, 500
+FIVE = "5 rules, all match"
 
 
-def main() -> None:
-    identifier = {"user": "42", "plan": "p42", "path": "/p42/x", "ip": "203.0.113.7"}
-    five = [rule(f"r{n}", {}) for n in range(5)]
-    subjects = {
-        "5 rules, all match": five,
-        "2,000 by equality, 5 match": [rule(f"e{n}", {"plan": f"p{n % 400}"}) for n in range(2000)],
-        "2,000 by 3 properties, 5 match": [
-            rule(f"m{n}", {("plan", "user", "path")[n % 3]: f"p{n % 400 if n % 3 == 0 else n}"}) for n in range(2000)
-        ][:1995]
-        + five,
-        "2,000 by regex, 5 match": [rule(f"x{n}", {"path": {"regex": f"^/p{n % 400}/"}}) for n in range(2000)],
-        "2,000 by prefix, 5 match": [rule(f"x{n}", {"path": {"prefix": f"/p{n % 400}/"}}) for n in range(2000)],
+def rulesets(seconds: float) -> list[Row]:
+    """A row for each way in which rules may differ."""
+    calls = {title: _call(number, rules) for number, (title, rules) in enumerate(_rules().items())}
+    five = {FIVE: calls.pop(FIVE)}
+    samples = interleaved({**five, **calls}, {}, seconds)
+    floor = statistics.median(samples[FIVE].values())
+    return [
+        Row(
+            f"check, 2,000 rules {title}, 5 match",
+            f"{FIVE} {floor * 1e6:.0f} µs",
+            "flat",
+            {OURS.name: cell},
+            f"{len(samples[title])} of {BATCH} calls",
+        )
+        for title, cell in multiples(samples, FIVE).items()
+    ]
+
+
+def _rules() -> dict[str, list[Mapping[str, object]]]:
+    """Return the conditions of each ruleset's rules."""
+    plans = [{"plan": f"p{number % 400}"} for number in range(2000)]
+    mixed: list[Mapping[str, object]] = [{("plan", "team", "path")[number % 3]: f"x{number}"} for number in range(1995)]
+    return {
+        FIVE: [{}] * 5,
+        "by equality": [*plans],
+        "by three properties": [*mixed, *[{}] * 5],
+        "by prefix": [{"path": {"prefix": f"/p{number % 400}/"}} for number in range(2000)],
+        "by regex": [{"path": {"regex": f"^/p{number % 400}/"}} for number in range(2000)],
+        "by network": [{"ip": {"cidr": f"10.{number % 400 // 200}.{number % 200}.0/24"}} for number in range(2000)],
     }
-    calls = {name: partial(plan, ruleset(rules), identifier.get) for name, rules in subjects.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for name, call in calls.items():
-        print(f"{name:32} {len(call().hits)} hits")
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            started = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            times[name].append((time.perf_counter() - started) / CALLS)
-    floor = times["5 rules, all match"]
-    print(f"{ROUNDS} interleaved rounds of {CALLS} calls, median microseconds a plan")
-    for name, values in times.items():
-        ratio = statistics.median(a / b for a, b in zip(values, floor, strict=True))
-        print(f"{name:32} {statistics.median(values) * 1e6:7.1f}   {ratio:5.2f} x")
 
 
-def rule(name: str, match: dict[str, object]) -> Rule:
-    return Rule(name, match=match, characteristics=["user"], limit=10, period=60)
+def _call(number: int, conditions: list[Mapping[str, object]]) -> Call:
+    from django_ratelimit_rules import Limiter, Rule
 
+    made: Any = partial(Rule, characteristics=["user"], limit=NEVER_REACHED, period=HOUR)
+    rules = [made(f"r{position}", match=condition) for position, condition in enumerate(conditions)]
+    check = Limiter(f"long_{number}", rules=rules).check
+    facts = {"plan": "p42", "team": "red", "path": "/p42/x", "ip": "10.0.42.7"}
 
-def ruleset(rules: list[Rule]) -> Ruleset:
-    return Ruleset("bench", tuple(rules), keys=KeyWriter(b"secret"))
+    def evaluations(person: int) -> int:
+        return len(check({"user": FIRST_PERSON + person, **facts}).evaluations)
 
-
-if __name__ == "__main__":
-    main()
+    if evaluations(0) != 5:
+        raise AssertionError(f"5 rules should match, not {evaluations(0)}: {conditions[0]}")
+    return evaluations

@@ -1,0 +1,107 @@
+"""Who is compared: the floor and this app (``peers.py`` has the peers). All count persons in fixed windows of an hour.
+
+A number of limits goes in, a function of a person's number comes out, which returns whether the call may pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from tests.benchmarks.timing import Call
+
+HOUR = 3600
+# Below 999,999, which django-smart-ratelimit says when Redis failed.
+NEVER_REACHED = 500_000
+# As many digits as the users of a large site have.
+FIRST_PERSON = 1_000_000
+
+ACall = Callable[[int], Awaitable[object]]
+
+# What a limiter cannot do without: count each key, arm its expiry once, compare.
+MINIMAL = """
+local answer = {}
+for i = 1, #KEYS do
+  local count = redis.call('INCR', KEYS[i])
+  if count == 1 then redis.call('PEXPIRE', KEYS[i], ARGV[2 * i]) end
+  answer[2 * i - 1], answer[2 * i] = count, redis.call('PTTL', KEYS[i])
+  if count > tonumber(ARGV[2 * i - 1]) then break end
+end
+return answer
+"""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One column of the table. ``package`` is what must be installed for it."""
+
+    name: str
+    check: Callable[[int, int], Call]
+    acheck: Callable[[], ACall]
+    package: str = "redis"
+
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.package) is not None
+
+
+def floor_check(limits: int, limit: int) -> Call:
+    """A bare ``redis-py`` EVALSHA of a minimal script, on the client of the alias that everybody here uses."""
+    from django_redis import get_redis_connection
+
+    client = get_redis_connection("default")
+    evalsha, sha = client.evalsha, client.script_load(MINIMAL)
+    arguments = [limit, HOUR * 1000] * limits
+    prefixes = [f":1:bare:{number}:{limit}:" for number in range(limits)]
+
+    def counted(person: int) -> object:
+        return evalsha(sha, limits, *[f"{prefix}{FIRST_PERSON + person}" for prefix in prefixes], *arguments)
+
+    return counted
+
+
+def floor_acheck() -> ACall:
+    """The same over ``redis.asyncio``, whose pool refuses more than 100 connections if let alone."""
+    from django.conf import settings
+    from redis.asyncio import Redis
+
+    client = Redis.from_url(settings.REDIS_URL, max_connections=1000)
+    loaded: list[Any] = []
+
+    async def counted(person: int) -> object:
+        if not loaded:
+            loaded.append(await client.script_load(MINIMAL))
+        return await client.evalsha(loaded[0], 1, f":1:bare:0:{FIRST_PERSON + person}", NEVER_REACHED, HOUR * 1000)
+
+    return counted
+
+
+@cache
+def our_limiter(limits: int, limit: int) -> Any:
+    """This app's limiter with some rules, all of which match: its name is as long as the peers' names here."""
+    from django_ratelimit_rules import Limiter, Rule
+
+    names = [f"per_user_{number}" for number in range(limits)]
+    rules = [Rule(name, action="limit", characteristics=["user"], limit=limit, period=HOUR) for name in names]
+    return Limiter(f"search_{limits}" if limit == NEVER_REACHED else "search_full", rules=rules)
+
+
+def our_check(limits: int, limit: int) -> Call:
+    check = our_limiter(limits, limit).check
+    return lambda person: not check({"user": FIRST_PERSON + person}).blocked
+
+
+def our_acheck() -> ACall:
+    check = our_limiter(1, NEVER_REACHED).acheck
+
+    async def passed(person: int) -> bool:
+        return not (await check({"user": FIRST_PERSON + person})).blocked
+
+    return passed
+
+
+FLOOR = Contestant("bare EVALSHA", floor_check, floor_acheck)
+OURS = Contestant("this app", our_check, our_acheck)
