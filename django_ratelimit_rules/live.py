@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from . import metrics, refresher, rulesets
 from .conf import settings
 from .counters import Verb
 from .counters.redis import current
-from .engine import Action, Hit
+from .engine import Action, Hit, Tally
 from .engine.plans import Step
 from .engine.results import Number
 from .exceptions import CountersUnavailable
@@ -186,19 +186,37 @@ def heaviest(limiter: str, most: int = 20) -> Heaviest:
 
     Rules with a computed limit are left out. Raises CountersUnavailable.
     """
-    steps = {step.prefix: step for step in rulesets.get(limiter).steps if step.rule.counts}
-    keys, complete = current().keys(limiter, MOST_KEYS)
-    hits = [hit for hit in (_hit(key, steps) for key in keys) if hit]
+    hits, complete = _hits(limiter, MOST_KEYS)
     found = []
-    for start in range(0, len(hits), KEYS_AT_ONCE):
-        chunk = hits[start : start + KEYS_AT_ONCE]
-        for hit, tally in zip(chunk, current().hit(chunk, 0, Verb.PEEK), strict=True):
-            who = hit.key.partition(":")[2]
-            reset = tally.reset_ms / 1000
-            found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
+    for hit, tally in _tallies(hits):
+        who = hit.key.partition(":")[2]
+        reset = tally.reset_ms / 1000
+        found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
     found.sort(key=_weight, reverse=True)
     full = sum(heavy.banned or heavy.used >= heavy.limit for heavy in found)
     return Heaviest(found[:most], full, len(found), complete)
+
+
+def pressures(limiter: str, rule: str, most: int = 20_000) -> tuple[list[Number], bool]:
+    """Return what each counter of a rule has counted so far, refused calls included, and whether those are all.
+
+    At most so many counters of the limiter are looked at. Raises CountersUnavailable.
+    """
+    hits, complete = _hits(limiter, most)
+    return [tally.count for _, tally in _tallies([hit for hit in hits if hit.rule.name == rule])], complete
+
+
+def _hits(limiter: str, most: int) -> tuple[list[Hit], bool]:
+    """Return how to look at the counters of a limiter, and whether those are all."""
+    steps = {step.prefix: step for step in rulesets.get(limiter).steps if step.rule.counts}
+    keys, complete = current().keys(limiter, most)
+    return [hit for hit in (_hit(key, steps) for key in keys) if hit], complete
+
+
+def _tallies(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Tally]]:
+    for start in range(0, len(hits), KEYS_AT_ONCE):
+        chunk = hits[start : start + KEYS_AT_ONCE]
+        yield from zip(chunk, current().hit(chunk, 0, Verb.PEEK), strict=True)
 
 
 def _hit(key: str, steps: dict[str, Step]) -> Hit | None:

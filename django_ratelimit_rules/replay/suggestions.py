@@ -1,0 +1,39 @@
+"""Suggestions as text: distributions go in, lines for a terminal and drafts as YAML come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import rulestext
+from ..engine.values import spell_duration
+from .suggesting import PERCENTILES, Distribution
+from .text import Cell, table
+
+
+def lines(found: Distribution, percent: float) -> Iterator[str]:
+    """Yield the lines of a distribution, with the limit that refuses this percentage of clients among others."""
+    yield f"{heading(found)}:"
+    yield f"{found.calls:,} calls of {len(found.busiest):,} clients in {found.windows.total():,} windows."
+    if not found.busiest:
+        return
+    yield ""
+    heads = [f"p{percent}" for percent in PERCENTILES]
+    yield from table(["calls a window", *heads, "max"], [["", *map(found.percentile, PERCENTILES), found.most]])
+    yield ""
+    rows: list[list[Cell]] = [
+        [f"{share:g} %", limit, clients, calls] for share, limit, clients, calls in found.shares(percent)
+    ]
+    yield from table(["refused clients", "limit", "clients", "calls"], rows)
+
+
+def heading(found: Distribution) -> str:
+    """Return what was measured."""
+    rule = found.rule
+    counted = f"different {rule.count_distinct} " if rule.count_distinct else ""
+    by = ", ".join(rule.characteristics) or "all together"
+    return f"{rule.name}: {counted}by {by}, in {spell_duration(int(rule.period))}"  # type: ignore[arg-type]
+
+
+def draft(limiter: str, found: Distribution, percent: float) -> str:
+    """Return the suggested limit as a ruleset of one rule."""
+    return rulestext.dump({limiter: {"rules": [rulestext.rule_of(found.draft(percent))]}})
