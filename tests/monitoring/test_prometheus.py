@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="need
 MANAGE = Path(__file__).resolve().parents[2] / "example_project" / "manage.py"
 SCRAPES = 4
 CONFIG = """
-global: {{scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}}
+global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
 rule_files: [{alerts}]
 scrape_configs:
   - job_name: example
@@ -75,7 +75,7 @@ def site(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[str]:
-    """A Prometheus that scrapes the target four times a second; yields its URL."""
+    """A Prometheus that scrapes the target twice a second; yields its URL."""
     (folder / "prometheus.yml").write_text(CONFIG.format(alerts=ALERTS, target=target))
     address = f"127.0.0.1:{free_port()}"
     options = ["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", f"--web.listen-address={address}"]
@@ -120,7 +120,7 @@ def test_every_query_and_alert_runs_on_a_prometheus_that_scrapes_the_example_sit
                 blocked = any(series["metric"]["result"] == "block" for series in seen)
                 return blocked and all(int(series["value"][1]) > SCRAPES for series in seen)
 
-            wait_until(visited_and_scraped, 30, "scrapes of the example site")
+            wait_until(visited_and_scraped, 60, "scrapes of the example site")
             asked = [query.replace(WINDOW, "1m") for query in queries(board)]
             answers = {query: ask(url, "query", query=query)["result"] for query in asked}
             about = [query for query in asked if 'rate_limiter="search"' in query or 'rate_limiter="' not in query]
