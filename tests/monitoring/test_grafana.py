@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, rulesets
 from django_ratelimit_rules.management.commands.ratelimit_dashboard import ALERTS, DASHBOARD
+from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.monitoring.grafana import queries
 from django_ratelimit_rules.testing import override_ruleset
 from tests.monitoring.schema import faults, newest_version
@@ -68,6 +69,17 @@ def test_each_limiter_has_a_row_with_the_panels_that_its_rules_call_for(written)
     assert not {"only_logs: blocks per rule", "only_logs: bypasses"} & set(rows["only_logs"])
 
 
+def test_rulesets_of_the_file_the_admin_and_code_are_all_watched(written, settings, tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("from_file: [{name: all, limit: 1, period: 1m}]")
+    settings.RATELIMIT_RULES_FILE = str(file)
+    Ruleset.objects.create(name="from_admin").rules.create(name="all", limit=1, period=60)
+    Limiter("from_code", rules=RULES)
+    rulesets.reload()
+    rows = [row["title"] for row in written()["panels"] if row["type"] == "row"]
+    assert {"from_file", "from_admin", "from_code"} < set(rows)
+
+
 @override_ruleset("watched", RULES)
 def test_panels_have_ids_of_their_own_and_do_not_overlap(written):
     Limiter("watched")
@@ -113,7 +125,7 @@ import django
 django.setup()
 from django.core.management import call_command
 from prometheus_client import generate_latest
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, rulesets
 Limiter("search", rules=[Rule("all", limit=1, period=60)]).check({})
 call_command("ratelimit_dashboard", sys.argv[1], "search", verbosity=0)
 print(generate_latest().decode())
