@@ -13,6 +13,9 @@ from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, QueryDict, RawPostDataException
 from django.http.multipartparser import MultiPartParserError
 
+# Django's own bound on bodies in memory, unless a project sets another.
+MAX_JSON = 2_621_440
+
 # ValueError: a Content-Length that is no number, broken JSON or UTF-8. OSError: the client went away.
 UNREADABLE = (
     BadRequest,
@@ -43,8 +46,13 @@ def read_form(request: HttpRequest) -> QueryDict | None:
 
 
 def read_json(request: HttpRequest) -> object:
-    """Return the JSON document of a body, whatever its content type claims: views often do not look at that either."""
+    """Return the JSON document of a body, whatever its content type claims: views often do not look at that either.
+
+    None for one of more than 2.5 MiB, even where the project takes larger bodies: it would be parsed on every request.
+    """
     try:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_JSON or len(request.body) > MAX_JSON:
+            return None
         document: object = json.loads(request.body)
     except UNREADABLE:
         return None

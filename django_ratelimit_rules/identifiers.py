@@ -20,7 +20,7 @@ from django.utils.functional import LazyObject, empty
 from . import facts, sometimes
 from .engine.explanation import NotAsked
 from .engine.properties import apply_filters, base_of
-from .engine.values import ANONYMOUS, canonical
+from .engine.values import ANONYMOUS, bounded, canonical
 from .exceptions import CallableFailed
 from .registry import (
     AsyncProvider,
@@ -137,7 +137,7 @@ class RequestIdentifier:
         if name in self._failures:
             raise self._failures[name]
         try:
-            return canonical(self._value(name), name)
+            return bounded(canonical(self._value(name), name))
         except SynchronousOnlyOperation:
             if self._loading and name in _OF_USER:
                 raise _NotLoaded(name) from None

@@ -25,7 +25,7 @@ from .engine.matching import ValueOf
 from .engine.properties import apply_filters, base_of, normalise
 from .engine.results import Number
 from .engine.rules import OFF, check_name
-from .engine.values import canonical
+from .engine.values import MAX_TEXT, bounded, canonical
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 
 Identifier = Mapping[str, Any]
@@ -430,6 +430,8 @@ def _values(identifier: Identifier) -> ValueOf:
         if not isinstance(name, str):
             raise TypeError(f"a property's name must be a text, not {type(name).__name__}: {name!r}")
         text = canonical(value, name)
+        if text is not None and len(text) > MAX_TEXT:
+            text = bounded(text)
         if "." in name or "|" in name:
             # A name that is no property's can stand in no rule; it need not hurt the call.
             with suppress(ValueError):

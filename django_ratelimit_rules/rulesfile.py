@@ -156,8 +156,9 @@ class RulesFile:
             raise self._error(error.problem_mark or root, str(error.problem)) from error
         except InvalidRulesFile:
             raise
-        except (ValueError, RecursionError) as error:
-            raise self._error(root, f"cannot be read: {error}") from error
+        except Exception as error:
+            # PyYAML lets out whatever goes wrong in reading a value whose tag does not fit it, such as ``!!bool x``.
+            raise self._error(root, f"cannot be read: {error!r}") from error
 
     def _check(self, node: yaml.Node, seen: set[int]) -> None:
         """Refuse keys written twice, of which YAML would quietly keep the last, and aliases, which multiply."""

@@ -18,7 +18,7 @@ import re2
 
 from ..exceptions import InvalidRule
 from .properties import normalise
-from .values import canonical
+from .values import bounded, canonical
 
 ValueOf = Callable[[str], str | None]
 Condition = Callable[[str | None], bool]
@@ -180,7 +180,7 @@ def _compile_operator(name: object, operand: object, depth: int) -> Condition:
 def _scalar(operand: object) -> str | None:
     if isinstance(operand, float) and not math.isfinite(operand):
         raise ValueError(f"{operand} is no value to compare with")
-    return canonical(operand, "operand")
+    return bounded(canonical(operand, "operand"))
 
 
 def _text(operand: object, what: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from datetime import timedelta
+from hashlib import blake2b
 
 # Tuples of types for isinstance: what holds other values has no one text that could be compared or counted by.
 _CONTAINERS = (Mapping, Sequence, Set, MappingView, Iterator)
@@ -16,6 +17,11 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 # What a request's user property says of a stranger.
 ANONYMOUS = "<anonymous>"
+
+# What is longer is cut before it is matched: patterns meet what clients send, and a body may have megabytes.
+MAX_TEXT = 8192
+# Where the characters begin that nobody writes and no pattern looks for: Unicode's private use area.
+_PRIVATE = 0xE000
 
 MAX_DURATION = 31_536_000
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)", re.ASCII)
@@ -49,6 +55,14 @@ def canonical(value: object, name: str) -> str | None:
         # Django's AnonymousUser: as text it would be one user for all strangers.
         return ANONYMOUS
     return str(value)
+
+
+def bounded(text: str | None) -> str | None:
+    """Return a text, or the first 8,192 characters of a longer one and a digest of it all, so that two stay two."""
+    if text is None or len(text) <= MAX_TEXT:
+        return text
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return text[:MAX_TEXT] + "".join(chr(_PRIVATE + byte) for byte in digest)
 
 
 def _is_container(value: object) -> bool:
