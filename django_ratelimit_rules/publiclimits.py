@@ -47,6 +47,7 @@ HEADERS: dict[str, dict[str, str]] = {
     },
 }
 SOME = "for some requests"
+UNITS = {"1 s": "second", "1 min": "minute", "1 h": "hour", "1 d": "day"}
 RETRY_AFTER = "Seconds to wait; absent when waiting would not help."
 
 
@@ -64,9 +65,12 @@ class PublicLimit:
 
     @property
     def sentence(self) -> str:
-        """``30 per 1 min per client address; for POST requests``."""
+        """``30 per minute per client address; for POST requests``."""
+        if self.limit == 0:
+            return "; ".join(("nothing passes", *self.terms))
         number = "a number that depends on the caller" if self.limit is None else f"{self.limit:,}"
-        period = "a period that depends on the caller" if self.period is None else spell_duration(self.period)
+        spelled = "a period that depends on the caller" if self.period is None else spell_duration(self.period)
+        period = UNITS.get(spelled, spelled)
         whom = " per " + ", ".join(self.per) if self.per else " for all clients together"
         return "; ".join((f"{number} per {period}{whom}", *self.terms))
 
@@ -93,7 +97,8 @@ def _of_limiter(limiter: str) -> list[PublicLimit]:
             break
         if rule.action is Action.LIMIT:
             found.append(_told(limiter, rule))
-    return found
+    # Whom a rule lets nothing through for is nobody else's business.
+    return [limit for limit in found if limit.limit != 0 or SOME not in limit.terms]
 
 
 def _told(limiter: str, rule: Rule) -> PublicLimit:
@@ -200,7 +205,15 @@ def as_openapi(limits: Iterable[PublicLimit]) -> str:
         },
         "x-rate-limits": [_as_plain(limit) for limit in limits],
     }
-    return yaml.safe_dump(fragment, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(fragment, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes out what stands in two places, instead of naming it once: not every reader of OpenAPI knows aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Use none."""
+        return True
 
 
 def _as_plain(limit: PublicLimit) -> dict[str, Any]:

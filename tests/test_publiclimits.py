@@ -23,6 +23,8 @@ RULES = [
     Rule("acme_only", match={"header.x-org": "acme", "path": {"prefix": "/internal/"}}, limit=7, period="1d"),
     Rule("sign_ins", characteristics=["ip"], limit=5, period="10m", ban_for="15m", response={"login": "failed"}),
     Rule("by_plan", characteristics=["user"], limit=lambda request: 5, period=60, algorithm="token_bucket"),
+    Rule("closed", match={"method": "TRACE"}, limit=0, period=60),
+    Rule("denied", match={"ip": {"cidr": "10.9.8.0/24"}}, limit=0, period=60),
     Rule("off_now", characteristics=["ip"], limit=9, period=60, enabled=False),
 ]
 
@@ -43,11 +45,13 @@ def described():
 @override_ruleset("search", RULES)
 def test_markdown_tells_each_limit_in_one_line(described):
     text = described()
-    assert "| `search` | `per_user` | 1,000 per 1 min per user (strangers: client address) |" in text
-    assert "| `posts` | 5 per 1 h per client address, `x-team` header; for POST, PUT requests |" in text
-    assert "| 7 per 1 d for all clients together; for some requests |" in text
+    assert "| `search` | `per_user` | 1,000 per minute per user (strangers: client address) |" in text
+    assert "| `posts` | 5 per hour per client address, `x-team` header; for POST, PUT requests |" in text
+    assert "| 7 per day for all clients together; for some requests |" in text
     assert "counts failed sign-ins only; whoever goes over it is refused for 15 min |" in text
-    assert "| a number that depends on the caller per 1 min per user" in text
+    assert "| a number that depends on the caller per minute per user" in text
+    assert "| `closed` | nothing passes; for TRACE requests |" in text
+    assert text.count("nothing passes") == 1
     assert "`RateLimit-Policy`" in text
     assert "`Retry-After`" in text
 
@@ -66,7 +70,8 @@ def test_openapi_is_a_valid_fragment_with_every_limit_in_numbers(described):
     fragment = yaml.safe_load(described("--format", "openapi"))
     validate(fragment)
     limits = {limit.get("name"): limit for limit in fragment["x-rate-limits"]}
-    assert list(limits) == ["per_user", "posts", None, "sign_ins", "by_plan"]
+    assert list(limits) == ["per_user", "posts", None, "sign_ins", "by_plan", "closed"]
+    assert "&" not in described("--format", "openapi")
     assert (limits["posts"]["limit"], limits["posts"]["period"]) == (5, 3600)
     assert "limit" not in limits["by_plan"]
     assert limits["by_plan"]["algorithm"] == "token_bucket"

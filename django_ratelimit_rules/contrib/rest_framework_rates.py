@@ -63,9 +63,11 @@ def drafts() -> list[Draft]:
         limiter = name_of(use.scope or use.throttle.__name__, named)
         named[limiter] = _draft(limiter, use, list(dict.fromkeys(places)))
     used = {use.scope for use in by_use}
-    for scope in (scope for scope in api_settings.DEFAULT_THROTTLE_RATES if scope not in used):
+    unused = (
+        (scope, rate) for scope, rate in api_settings.DEFAULT_THROTTLE_RATES.items() if scope not in used and rate
+    )
+    for scope, rate in unused:
         limiter = name_of(scope, named)
-        rate = api_settings.DEFAULT_THROTTLE_RATES[scope]
         named[limiter] = Draft(limiter, [f"{scope}: {rate} in DEFAULT_THROTTLE_RATES, but no view here uses it."])
     if own:
         limiter = name_of("own_throttles", named)
