@@ -7,7 +7,8 @@ Knows nothing of requests, and of the other tiers nothing either.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ ANSWER_PROPERTIES = ("status", "login")
 
 # Rules made of rows lately, by what the rows said: a page that is saved asks for each of hundreds several times.
 MOST_MADE = 1000
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _made: dict[str, engine.Rule] = {}
 
 
@@ -284,7 +286,7 @@ class Rule(models.Model):
                 found[error.field] = error.reason
                 _put_right(fields, error.field)
             else:
-                return {**unknown_properties(rule), **found}
+                return {**unknown_properties(rule), **_unstorable(self.engine_fields()), **found}
 
     def clean(self) -> None:
         """Refuse what the engine refuses, and properties that nobody provides."""
@@ -302,6 +304,29 @@ class Rule(models.Model):
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
         """Leave that to :meth:`clean`, which says more on the field concerned, and asks no database."""
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database keeps such a text: PostgreSQL takes neither NUL nor a lone surrogate, in JSON either."""
+    return _UNSTORABLE.search(text) is None
+
+
+def _unstorable(fields: Mapping[str, Any]) -> dict[str, str]:
+    reason = "holds a character that not every database keeps (NUL, or a lone surrogate)"
+    return {name: reason for name, value in fields.items() if not all(map(is_storable, _texts(value)))}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:

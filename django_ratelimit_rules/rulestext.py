@@ -9,7 +9,6 @@ it is read. Who may change what, and versions, are not known here.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -25,7 +24,7 @@ from . import engine, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import InvalidRule, InvalidRulesFile
-from .models import Rule, Ruleset, made_of
+from .models import Rule, Ruleset, is_storable, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
 
@@ -115,8 +114,6 @@ def check(rule: engine.Rule) -> None:
     except ValidationError as error:
         field, reasons = next(iter(error.message_dict.items()))
         raise InvalidRule(field, reasons[0], rule=rule.name) from error
-    for field in NOTES:
-        _check_text(field, getattr(rule, field), rule.name)
 
 
 def columns(rule: engine.Rule) -> dict[str, Any]:
@@ -160,16 +157,11 @@ def _write_rules(ruleset: Ruleset, rules: Iterable[engine.Rule], database: str) 
 
 def _storable(rulesets: dict[str, TierRules], name: str) -> dict[str, TierRules]:
     for limiter, tier in rulesets.items():
-        try:
-            _check_text("description", tier.description, None)
-        except InvalidRule as error:
-            raise InvalidRulesFile(f"{name}: limiter {limiter!r}: {error}") from error
+        if not is_storable(tier.description):
+            raise InvalidRulesFile(
+                f"{name}: limiter {limiter!r}: description: no database keeps NUL or a lone surrogate"
+            )
     return rulesets
-
-
-def _check_text(field: str, text: str, rule: str | None) -> None:
-    if "\0" in text or re.search("[\ud800-\udfff]", text):
-        raise InvalidRule(field, "holds a character that no database keeps (NUL, or a lone surrogate)", rule=rule)
 
 
 def _plain(description: str, mode: str, failure_mode: str, rules: list[Plain]) -> Plain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from django_ratelimit_rules import decisions, divergence, live, recording, rulesets, sometimes
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.limiter import forget_local_counters
-from tests.servers import redis_server
+from tests.servers import postgresql_server, redis_server
 
 # A busy machine is no fault of the code: no example has a deadline.
 hypothesis_settings.register_profile("patient", deadline=None)
@@ -23,6 +24,16 @@ hypothesis_settings.load_profile("patient")
 @pytest.fixture(scope="session", autouse=True)
 def _redis_server() -> Iterator[None]:
     with redis_server(urlsplit(settings.REDIS_URL).port):
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> Iterator[None]:
+    """Start the database's server, where it has one, before pytest-django makes the tests' database there."""
+    if settings.POSTGRESQL_FOLDER is None:
+        yield
+        return
+    with postgresql_server(Path(settings.POSTGRESQL_FOLDER)):
         yield
 
 

@@ -1,6 +1,11 @@
-"""Settings of the tests. The Redis URL is chosen here and handed on to subprocesses; conftest starts the server."""
+"""Settings of the tests. Where the servers listen is chosen here and handed on to subprocesses; conftest starts them.
+
+``RATELIMIT_TEST_DATABASE=postgresql`` runs them on PostgreSQL instead of SQLite; processes with a file of their own
+(``RATELIMIT_TEST_DB``) keep to that.
+"""
 
 import os
+import tempfile
 
 from tests.servers import free_port
 
@@ -48,6 +53,16 @@ TEMPLATES = [
 DATABASES = {
     "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ.get("RATELIMIT_TEST_DB", ":memory:")}
 }
+POSTGRESQL_FOLDER = None
+if os.environ.get("RATELIMIT_TEST_DATABASE") == "postgresql" and "RATELIMIT_TEST_DB" not in os.environ:
+    POSTGRESQL_FOLDER = os.environ.get("RATELIMIT_TEST_POSTGRESQL") or tempfile.mkdtemp(prefix="rl")
+    os.environ["RATELIMIT_TEST_POSTGRESQL"] = POSTGRESQL_FOLDER
+    DATABASES["default"] = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "tests",
+        "USER": "tests",
+        "HOST": POSTGRESQL_FOLDER,
+    }
 CACHES = {
     "default": {
         "BACKEND": "django_redis.cache.RedisCache",

@@ -184,6 +184,10 @@ BAD = [
     ({"match": '{ "path":\n {"regex": "("} }'}, "match", "does not compile"),
     ({"count_distinct": "nobody"}, "count_distinct", "no provider"),
     ({"response": '{"path": "/"}'}, "response", "no property of an answer"),
+    ({"match": '{"path": "\\u0000"}'}, "match", "not every database keeps"),
+    ({"match": '{"path": ["a", {"\\udcff": 1}]}'}, "match", "property 'path'"),
+    ({"match": '{"path": ["a", "\\udcff"]}'}, "match", "not every database keeps"),
+    ({"characteristics": '["post.\\udcff"]'}, "characteristics", "is no property"),
     ({"position": "first"}, "position", "whole number"),
     ({"expires_at_0": "tomorrow", "expires_at_1": "12:00"}, "expires_at", "valid date"),
 ]
@@ -367,6 +371,8 @@ BAD_ROWS = [
 
 @pytest.mark.parametrize("row", BAD_ROWS, ids=lambda row: ascii(row)[:60])
 def test_a_row_that_became_bad_breaks_no_page_is_explained_and_locks_nothing(admin_client, page, ruleset, row):
+    if connection.vendor == "postgresql" and "\\udcff" in ascii(row):
+        pytest.skip("PostgreSQL keeps no lone surrogate")
     Rule.objects.create(ruleset=ruleset, name="bad", **COUNTING)
     Rule.objects.create(ruleset=ruleset, name="good", position=1, **COUNTING)
     Rule.objects.filter(name="bad").update(**row)
@@ -385,6 +391,7 @@ def test_a_row_that_became_bad_breaks_no_page_is_explained_and_locks_nothing(adm
     assert Rule.objects.get(name="mended").to_engine().limit == 5
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases keep the type of a column")
 def test_a_column_of_another_type_than_django_wrote_breaks_no_page(admin_client, page, ruleset):
     Rule.objects.create(ruleset=ruleset, name="odd", **COUNTING)
     with connection.cursor() as cursor:
