@@ -1,4 +1,4 @@
-"""The README's examples for API frameworks and for callers without a request: they compile, and those that can be run
+"""The guide's examples for API frameworks and for callers without a request: they compile, and those that can be run
 without a worker or a socket do what it says."""
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from django.urls import path
 from django_ratelimit_rules import Rule
 from django_ratelimit_rules.testing import override_ruleset
 
-README = Path(__file__).parents[2] / "README.md"
-HEADING = "## REST framework, Ninja, and callers without a request"
+GUIDE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 
 
 def examples():
-    """The section's Python blocks, by a word that tells them apart."""
-    _, _, rest = README.read_text("utf-8").partition(HEADING)
-    blocks = re.findall(r"```python\n(.*?)```", rest.partition("\n## ")[0], re.DOTALL)
+    """The guide's Python blocks, by a word that tells them apart."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     words = ("rest_framework", "ninja", "celery", "channels", "BaseCommand")
     return dict(zip(words, blocks, strict=True))
 
 
 def run(word):
     """What an example defines."""
-    names: dict[str, object] = {"__name__": f"readme_{word}"}
-    exec(compile(examples()[word], f"README.md ({word})", "exec"), names)
+    names: dict[str, object] = {"__name__": f"guide_{word}"}
+    exec(compile(examples()[word], f"docs/frameworks.md ({word})", "exec"), names)
     return names
 
 
@@ -40,7 +38,7 @@ def run(word):
 def test_an_example_compiles_and_imports_what_there_is(word):
     block = examples()[word]
     assert word in block
-    for node in ast.walk(ast.parse(block, f"README.md ({word})")):
+    for node in ast.walk(ast.parse(block, f"docs/frameworks.md ({word})")):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("django_ratelimit_rules"):
             module = import_module(str(node.module))
             assert all(hasattr(module, imported.name) for imported in node.names)
