@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def make_machine(redis_counters: RedisCounters, clock: Any) -> type[RuleBasedSta
                 decide(planned, store.hit(planned.hits, cost, verb) if planned.hits else ())
                 for store in (redis_counters, self.memory)
             ]
-            ours, theirs = ({field: getattr(a, field) for field in a.__slots__} for a in answers)
+            ours, theirs = ({field.name: getattr(a, field.name) for field in fields(a)} for a in answers)
             assert ours == theirs
             if verb is Verb.CHECK:
                 self.pending = answers[0].pending
