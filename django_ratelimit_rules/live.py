@@ -10,16 +10,16 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import metrics, refresher, rulesets
 from .conf import settings
-from .counters import Verb
 from .counters.redis import current
-from .engine import Action, Hit, Tally
+from .engine import Action, Hit
+from .engine.keys import code_in, values_in
 from .engine.plans import Step
 from .engine.results import Number
 from .exceptions import CountersUnavailable
@@ -30,7 +30,6 @@ KEPT_SECONDS = 7200
 WRITE_SECONDS = 5.0
 FIELDS = ("calls", "exceeded", "blocked")
 MOST_KEYS = 2000
-KEYS_AT_ONCE = 200
 NOTHING = (0, 0, 0)
 NO_CALLS = (0,) * MINUTES
 
@@ -187,9 +186,10 @@ def heaviest(limiter: str, most: int = 20) -> Heaviest:
     Rules with a computed limit are left out. Raises CountersUnavailable.
     """
     hits, complete = _hits(limiter, MOST_KEYS)
+    partition_by = rulesets.get(limiter).partition_by
     found = []
-    for hit, tally in _tallies(hits):
-        who = hit.key.partition(":")[2]
+    for hit, tally in current().look(hits):
+        who = values_in(hit.key, hit.rule.characteristics, partition_by)
         reset = tally.reset_ms / 1000
         found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
     found.sort(key=_weight, reverse=True)
@@ -203,25 +203,19 @@ def pressures(limiter: str, rule: str, most: int = 20_000) -> tuple[list[Number]
     At most so many counters of the limiter are looked at. Raises CountersUnavailable.
     """
     hits, complete = _hits(limiter, most)
-    return [tally.count for _, tally in _tallies([hit for hit in hits if hit.rule.name == rule])], complete
+    return [tally.count for _, tally in current().look([hit for hit in hits if hit.rule.name == rule])], complete
 
 
 def _hits(limiter: str, most: int) -> tuple[list[Hit], bool]:
     """Return how to look at the counters of a limiter, and whether those are all."""
-    steps = {step.prefix: step for step in rulesets.get(limiter).steps if step.rule.counts}
+    steps = {code_in(step.prefix): step for step in rulesets.get(limiter).steps if step.rule.counts}
     keys, complete = current().keys(limiter, most)
     return [hit for hit in (_hit(key, steps) for key in keys) if hit], complete
 
 
-def _tallies(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Tally]]:
-    for start in range(0, len(hits), KEYS_AT_ONCE):
-        chunk = hits[start : start + KEYS_AT_ONCE]
-        yield from zip(chunk, current().hit(chunk, 0, Verb.PEEK), strict=True)
-
-
 def _hit(key: str, steps: dict[str, Step]) -> Hit | None:
     """Return how to look at a counter, None when no rule in force counts in it, or its limit is computed."""
-    step = steps.get(key.partition(":")[0] + ":")
+    step = steps.get(code_in(key))
     if step is None or step.terms is None:
         return None
     terms = step.terms._replace(enforced=False, looked=False)

@@ -1,8 +1,9 @@
 """Counter keys: the limiter, a code for what the rule counts, and the values it counts by.
 
-``{limiter}code:value,value``. The braces are a Redis Cluster hash tag: all counters of one check lie in one slot. A
-rule's name, algorithm and characteristics stand in the key as a code of five characters, because a key is most of what
-a counter costs in memory. Knows nothing of requests or Redis.
+``{limiter}code:value,value``. The braces are a Redis Cluster hash tag: all counters of one check lie in one slot. In a
+partitioned ruleset they lie in one for each value of a property, which stands in the tag instead of behind it:
+``{limiter|value}code:value``. A rule's name, algorithm and characteristics stand in the key as a code of five
+characters, because a key is most of what a counter costs in memory. Knows nothing of requests or Redis.
 """
 
 from __future__ import annotations
@@ -83,19 +84,56 @@ class KeyWriter:
         return str(ipaddress.ip_network((address, self.ipv6_prefix), strict=False).network_address)
 
 
-def prefixes(limiter: str, rules: Iterable[Rule]) -> list[str]:
-    """Return what all counters of each rule begin with; no two rules have one."""
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How the counters of one limiter are spread over the servers of a cluster: by the value of a property."""
+
+    limiter: str
+    property: str
+
+    def tag(self, keys: KeyWriter, value_of: ValueOf) -> str:
+        """Return what all counters of one call begin with. No part of a key holds a brace."""
+        return f"{{{self.limiter}|{keys.part(self.property, value_of(self.property), value_of)}}}"
+
+    def others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the characteristics whose values do not stand in the tag."""
+        return tuple(name for name in names if name != self.property)
+
+
+def prefixes(limiter: str, rules: Iterable[Rule], partition_by: str | None = None) -> list[str]:
+    """Return what all counters of each rule begin with, of a partitioned ruleset behind the tag; no two have one."""
     taken: dict[str, str] = {}
     found = []
     for rule in rules:
         says = f"d.{_quote(rule.count_distinct)}" if rule.count_distinct else _ALGORITHMS[rule.algorithm]
         says = f"{rule.name}:{says}:{','.join(map(_quote, rule.characteristics))}"
+        if partition_by is not None:
+            says += f":{_quote(partition_by)}"
         code = _code(says, CODE)
         # A code stands for one of a thousand million: two rules of a limiter with one are not to be expected, ever.
         if taken.setdefault(code, says) != says:
             code = _code(says, 3 * CODE)
-        found.append(f"{{{limiter}}}{code}:")
+        found.append(f"{{{limiter}}}{code}:" if partition_by is None else f"{code}:")
     return found
+
+
+def code_in(key: str) -> str:
+    """Return the code in a counter's key, or in what it begins with."""
+    return key.rpartition("}")[2].partition(":")[0]
+
+
+def values_in(key: str, names: Sequence[str], partition_by: str | None = None) -> str:
+    """Return the values in a counter's key, in the order of the characteristics that they belong to."""
+    tag, _, rest = key.partition("}")
+    values = rest.partition(":")[2]
+    if partition_by is None:
+        return values
+    part = tag.partition("|")[2]
+    if len(names) == 1 or values.startswith("##"):
+        return f"{part},{values}" if values else part
+    written = values.split(",")
+    written.insert(names.index(partition_by), part)
+    return ",".join(written)
 
 
 @lru_cache(maxsize=4096)

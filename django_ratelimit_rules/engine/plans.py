@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, overload
 
 from ..exceptions import CallableFailed
 from .candidates import Candidates
-from .keys import KeyWriter, prefixes
+from .keys import KeyWriter, Partition, prefixes
 from .matching import ValueOf
-from .rules import Action, FailureMode, Mode, Rule, check_limit
+from .rules import Action, FailureMode, Mode, Rule, check_limit, check_partition
 from .values import parse_duration
 
 # Makes a named tuple from its fields in half the time of the class's own call, and there are many on every check.
@@ -69,13 +69,19 @@ def near(rule: Rule, limit: int) -> float:
 
 
 class Step:
-    """One rule made ready. ``terms`` are None where a callable computes them for each call."""
+    """One rule made ready. ``terms`` are None where a callable computes them for each call.
 
-    __slots__ = ("_limit", "_period", "enforced", "looked", "prefix", "rule", "terms")
+    Its counters' keys are the tag of the ``partition``, where there is one, then ``prefix``, then the values of
+    ``names``.
+    """
 
-    def __init__(self, rule: Rule, mode: Mode, prefix: str) -> None:
+    __slots__ = ("_limit", "_period", "enforced", "looked", "names", "partition", "prefix", "rule", "terms")
+
+    def __init__(self, rule: Rule, mode: Mode, prefix: str, partition: Partition | None = None) -> None:
         self.rule = rule
         self.prefix = prefix
+        self.partition = partition
+        self.names = partition.others(rule.characteristics) if partition else rule.characteristics
         self.enforced = rule.action is Action.LIMIT and mode is Mode.ENFORCE
         self.looked = rule.response is not None
         self._limit = _dynamic(rule.limit)
@@ -90,6 +96,11 @@ class Step:
         period: Any = rule.period if self._period is None else _period(self._period, rule, context)
         return Terms(rule, limit, period, self.enforced, self.looked, near(rule, limit))
 
+    def key(self, keys: KeyWriter, value_of: ValueOf) -> str:
+        """Return the key of the counter of one call."""
+        key = self.prefix + keys.parts(self.names, value_of)
+        return self.partition.tag(keys, value_of) + key if self.partition else key
+
     def hit(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hit | None:
         """Return the hit, or None when the property that a count_distinct rule counts is missing."""
         member = None
@@ -98,7 +109,7 @@ class Step:
             if member is None:
                 return None
         terms = self.terms or self.terms_of(context)
-        return terms.hit(self.prefix + keys.parts(self.rule.characteristics, value_of), member)
+        return terms.hit(self.key(keys, value_of), member)
 
 
 class Chain:
@@ -107,7 +118,7 @@ class Chain:
     ``terms`` are None where they differ from call to call. ``wire`` is room for what a store works out from the terms.
     """
 
-    __slots__ = ("_named", "_placed", "_prefixes", "counts_values", "skip", "steps", "terms", "wire")
+    __slots__ = ("_named", "_partition", "_placed", "_prefixes", "counts_values", "skip", "steps", "terms", "wire")
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.skip = steps[-1].rule if steps and not steps[-1].rule.counts else None
@@ -117,9 +128,11 @@ class Chain:
         self.counts_values = any(step.rule.count_distinct for step in self.steps)
         self.wire: Any = None
         # Many rules count by the same properties: their values are written once.
-        self._named = tuple(dict.fromkeys(step.rule.characteristics for step in self.steps))
-        self._placed = [(step.prefix, self._named.index(step.rule.characteristics)) for step in self.steps]
-        self._prefixes = [step.prefix for step in self.steps] if len(self._named) == 1 else None
+        self._named = tuple(dict.fromkeys(step.names for step in self.steps))
+        self._placed = [(step.prefix, self._named.index(step.names)) for step in self.steps]
+        self._partition = self.steps[0].partition if self.steps else None
+        alike = len(self._named) == 1 and self._partition is None
+        self._prefixes = [step.prefix for step in self.steps] if alike else None
 
     def hits(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hits:
         """Return the hits of one call. Raises CallableFailed."""
@@ -127,8 +140,9 @@ class Chain:
             text = keys.parts(self._named[0], value_of)
             written = [prefix + text for prefix in self._prefixes]
         else:
+            tag = self._partition.tag(keys, value_of) if self._partition else ""
             texts = [keys.parts(names, value_of) for names in self._named]
-            written = [prefix + texts[place] for prefix, place in self._placed]
+            written = [tag + prefix + texts[place] for prefix, place in self._placed]
         terms = self.terms
         if terms is None:
             terms = tuple([step.terms or step.terms_of(context) for step in self.steps])
@@ -199,7 +213,8 @@ class Plan(NamedTuple):
 class Ruleset:
     """The rules in force for one limiter, in order: enabled ones that have not expired, with their mode.
 
-    ``version`` is the admin's, for whoever reads a log line later; nothing is decided by it.
+    ``partition_by`` is a property that all rules which count, count by; see :mod:`keys`. ``version`` is the admin's,
+    for whoever reads a log line later; nothing is decided by it. Raises InvalidRule.
     """
 
     limiter: str
@@ -207,6 +222,7 @@ class Ruleset:
     mode: Mode = Mode.ENFORCE
     failure_mode: FailureMode = FailureMode.OPEN
     keys: KeyWriter = field(default_factory=KeyWriter)
+    partition_by: str | None = None
     version: int | None = None
     steps: tuple[Step, ...] = field(init=False, repr=False, compare=False)
     candidates: Candidates = field(init=False, repr=False, compare=False)
@@ -214,8 +230,12 @@ class Ruleset:
     _chains: dict[tuple[int, ...], Chain] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        begun = zip(self.rules, prefixes(self.limiter, self.rules), strict=True)
-        object.__setattr__(self, "steps", tuple(Step(rule, self.mode, prefix) for rule, prefix in begun))
+        partition_by = check_partition(self.partition_by, self.rules)
+        partition = None if partition_by is None else Partition(self.limiter, partition_by)
+        begun = zip(self.rules, prefixes(self.limiter, self.rules, partition_by), strict=True)
+        steps = tuple(Step(rule, self.mode, prefix, partition) for rule, prefix in begun)
+        object.__setattr__(self, "partition_by", partition_by)
+        object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "candidates", Candidates([rule.matcher for rule in self.rules]))
         if not any(rule.count_distinct or not rule.matcher.always for rule in self.rules):
             skip = next((position for position, rule in enumerate(self.rules) if not rule.counts), len(self.rules))
@@ -267,7 +287,7 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
 def counter_keys(ruleset: Ruleset, value_of: ValueOf) -> list[str]:
     """Return the keys of all counters of this identifier, those behind a skip too."""
     return [
-        step.prefix + ruleset.keys.parts(step.rule.characteristics, value_of)
+        step.key(ruleset.keys, value_of)
         for step in ruleset.steps
         if step.rule.counts and step.rule.matcher.holds(value_of)
     ]

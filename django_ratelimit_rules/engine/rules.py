@@ -219,6 +219,21 @@ def check_unique_names(rules: Iterable[Rule]) -> None:
         seen.add(rule.name)
 
 
+def check_partition(partition_by: object, rules: Iterable[Rule]) -> str | None:
+    """Return the property that partitions a ruleset, None when there is none.
+
+    Raises InvalidRule for what is no property, and unless all rules that count do so by it: a counter's values would be
+    in several places otherwise, each with the whole limit.
+    """
+    if partition_by is None or partition_by == "":
+        return None
+    name = _property("partition_by", partition_by)
+    for rule in rules:
+        if rule.counts and name not in rule.characteristics:
+            raise InvalidRule("partition_by", f"rule {rule.name!r} does not count by {name!r}; all rules must")
+    return name
+
+
 def _member(enum: type[Any], value: object, what: str) -> Any:
     try:
         return enum(value)
