@@ -30,6 +30,10 @@ def _invalid_rule(field: str, reason: str, rule: str | None) -> InvalidRule:
     return InvalidRule(field, reason, rule=rule)
 
 
+# What a row or a text that reads as no rule may raise.
+UNREADABLE = (InvalidRule, TypeError, ValueError, LookupError, RecursionError)
+
+
 class InvalidRulesFile(RateLimitRulesError, ValueError):
     """Refuse a rules file as a whole: the message has its path, the line and the reason."""
 

@@ -7,16 +7,17 @@ the database only for :func:`everywhere`; what a finding means is said in :mod:`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from django.utils import timezone
 
 from . import checkpoints, registry, rulesets
 from .engine import Rule
 from .engine.lint import Finding, Severity, Surroundings, lint
-from .exceptions import InvalidRule, UnknownProperty
+from .exceptions import UNREADABLE, UnknownProperty
 from .models import Rule as RuleRow
 from .models import Ruleset as RulesetRow
-from .tiers import Tier, TierRules, Tiers
+from .tiers import Tier, TierRules, Tiers, stated_partition
 
 
 def of_limiter(name: str, rows: Iterable[RuleRow]) -> list[Finding]:
@@ -40,10 +41,11 @@ def _of_limiter(name: str, rows: Iterable[RuleRow], checkpoint: bool) -> list[Fi
     for row in rows:
         try:
             readable.append(row.to_engine())
-        except (InvalidRule, TypeError, ValueError, LookupError, RecursionError) as error:
+        except UNREADABLE as error:
             unreadable.append(_unreadable(row, error))
-    tiers = {**rulesets.stated(name), Tier.ADMIN: TierRules(tuple(readable))}
-    around = Surroundings(timezone.now(), _fault_of, checkpoint)
+    stated = rulesets.stated(name)
+    tiers = {**stated, Tier.ADMIN: replace(stated.get(Tier.ADMIN, TierRules()), rules=tuple(readable))}
+    around = Surroundings(timezone.now(), _fault_of, checkpoint, stated_partition(tiers))
     return unreadable + lint(list(_stated(tiers, around)), around)
 
 

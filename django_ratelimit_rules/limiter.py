@@ -56,8 +56,9 @@ class RateLimited(RateLimitRulesError):
 class Limiter:
     """A named checkpoint. ``Limiter(name)`` twice is the same checkpoint.
 
-    ``rules`` are its code rules, the lowest of the three tiers; ``properties`` name what callers put into identifiers,
-    so that the admin knows them. An identifier maps properties to values; ``cost`` is a finite number >= 0;
+    ``rules`` are its code rules, the lowest of the three tiers; ``partition_by`` is a property that all of them count
+    by, which spreads the counters over a Redis Cluster; ``properties`` name what callers put into identifiers, so that
+    the admin knows them. An identifier maps properties to values; ``cost`` is a finite number >= 0;
     ``context`` goes to callable limits and periods. Wrong types raise TypeError or ValueError before Redis is touched;
     failures of Redis or of a callable never raise, the ruleset's failure mode answers.
     """
@@ -68,12 +69,15 @@ class Limiter:
         rules: Iterable[Rule | Mapping[str, Any]] | None = None,
         *,
         properties: Iterable[str] = (),
+        partition_by: str | None = None,
     ) -> None:
         self.name = check_name(name, "limiter")
         names.add(self.name)
         identifiers.declare(*properties)
+        if rules is None and partition_by is not None:
+            raise TypeError("partition_by goes with rules; other tiers state it with theirs")
         if rules is not None:
-            for rule in rulesets.define(self.name, rules).rules:
+            for rule in rulesets.define(self.name, rules, partition_by).rules:
                 identifiers.declare(*rule.properties)
 
     def __repr__(self) -> str:

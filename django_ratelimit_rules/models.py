@@ -22,7 +22,7 @@ from . import engine, registry, signals
 from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
-from .exceptions import InvalidRule, UnknownProperty
+from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]
@@ -146,8 +146,17 @@ class Ruleset(models.Model):
         blank=True,
         help_text="What answers requests while Redis cannot be reached.",
     )
+    partition_by = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="On Redis Cluster: spread the counters over all servers by this property, such as user. Every rule "
+        "that counts must count by it. Changing it starts all counts afresh.",
+    )
     updated_at = models.DateTimeField("last changed", auto_now=True)
     version = models.PositiveIntegerField(null=True, editable=False)
+
+    # Whether whoever saves the ruleset saves its rules as well and checks them: those in the database may be outdated.
+    rules_come_along = False
 
     objects = RulesetQuerySet.as_manager()
 
@@ -177,14 +186,20 @@ class Ruleset(models.Model):
         return (self.name,)
 
     def clean(self) -> None:
-        """Refuse a name that no limiter can have."""
+        """Refuse a name that no limiter can have, and a partition that is no property."""
         try:
             check_name(self.name, "name")
+            self.partition_by = engine.check_partition(self.partition_by, ()) or ""
         except InvalidRule as error:
-            raise ValidationError({"name": error.reason}) from error
+            raise ValidationError({error.field: error.reason}) from error
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Leave that to the choices: the constraints say the same, and ask the database once each."""
+        """Refuse a partition that one of the saved rules does not count by, besides what the database refuses."""
+        super().validate_constraints(exclude)
+        for rule in self.rules.all() if self.pk and not self.rules_come_along else ():
+            if rule.partition_problem(self.partition_by):
+                message = f"The rule {rule.name} does not count by {self.partition_by}; every rule must."
+                raise ValidationError({"partition_by": message})
 
 
 class Rule(models.Model):
@@ -289,10 +304,22 @@ class Rule(models.Model):
                 return {**unknown_properties(rule), **_unstorable(self.engine_fields()), **found}
 
     def clean(self) -> None:
-        """Refuse what the engine refuses, and properties that nobody provides."""
+        """Refuse what the engine refuses, properties that nobody provides, and not to count by the partition."""
         found = self.problems()
+        if not found and (self.ruleset_id is not None or Rule.ruleset.is_cached(self)):
+            found = self.partition_problem(self.ruleset.partition_by)
         if found:
             raise ValidationError(dict(found))
+
+    def partition_problem(self, partition_by: str) -> dict[str, str]:
+        """Return what is wrong with the rule in a ruleset that is partitioned so, by field; nothing for bad rows."""
+        try:
+            rule = self.to_engine()
+        except UNREADABLE:
+            return {}
+        if not partition_by or not rule.counts or partition_by in rule.characteristics:
+            return {}
+        return {"characteristics": f"The ruleset is partitioned by {partition_by}: every rule must count by it."}
 
     def validate_unique(self, exclude: Collection[str] | None = None) -> None:
         """Refuse a name used twice in the ruleset, on the name."""

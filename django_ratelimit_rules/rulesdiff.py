@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from . import engine, yamltext
 from .engine.rules import NOTES
-from .exceptions import InvalidRule
-from .rulestext import DEFAULTS, ORDER, Plain, Rulesets, same
+from .exceptions import UNREADABLE, InvalidRule
+from .rulestext import DEFAULTS, ORDER, RULESET_FIELDS, Plain, Rulesets, same
 
-RULESET_FIELDS = ("description", "mode", "failure_mode")
 DEFAULT_WORDS = {"mode": "not stated", "failure_mode": "not stated"}
+# Texts that need no quotes.
+PLAIN = ("mode", "partition_by", *NOTES)
 # What a rule's sentence does not say.
 UNSAID = ("enabled", "expires_at", *NOTES)
 
@@ -84,7 +85,7 @@ def _fields(before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence
 def _shown(name: str, said: Mapping[str, Any]) -> str:
     if name in said:
         # Quotes only where there is something to tell apart from the words around it.
-        return said[name] if name in ("mode", *NOTES) and said[name].isprintable() else yamltext.inline(said[name])
+        return said[name] if name in PLAIN and said[name].isprintable() else yamltext.inline(said[name])
     default = DEFAULTS.get(name)
     if name in DEFAULT_WORDS or default is None or default == "":
         return DEFAULT_WORDS.get(name, "none")
@@ -94,6 +95,6 @@ def _shown(name: str, said: Mapping[str, Any]) -> str:
 def _sentence(rule: Plain) -> str:
     try:
         return engine.sentence(engine.as_rule(rule))
-    except (InvalidRule, TypeError, ValueError, LookupError, RecursionError) as error:
+    except UNREADABLE as error:
         reason = error.reason if isinstance(error, InvalidRule) else str(error)
         return f"cannot be read ({reason})"

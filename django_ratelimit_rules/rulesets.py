@@ -90,9 +90,9 @@ def limiters() -> set[str]:
     return {*(_snapshot or _first_load()).tiers, *_overrides}
 
 
-def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]]) -> TierRules:
+def define(limiter: str, rules: Iterable[Rule | Mapping[str, Any]], partition_by: str | None = None) -> TierRules:
     """Give a limiter its code rules. Raises ImproperlyConfigured when it has some already, InvalidRule for bad ones."""
-    tier = tier_rules(rules)
+    tier = tier_rules(rules, partition_by=partition_by)
     with _lock:
         if limiter in _code:
             raise ImproperlyConfigured(

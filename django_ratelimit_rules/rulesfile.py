@@ -27,7 +27,7 @@ from .exceptions import InvalidRule, InvalidRulesFile
 from .tiers import TierRules, tier_rules
 
 Stamp = tuple[int, int, int]
-FIELDS = ("description", "mode", "failure_mode", "rules")
+FIELDS = ("description", "mode", "failure_mode", "partition_by", "rules")
 MAX_BYTES = 10_000_000
 
 
@@ -118,10 +118,13 @@ class RulesFile:
                     self.check(made[-1])
             except (TypeError, ValueError) as error:
                 raise self._error(self._field_node(rule_node, error), str(error)) from error
-        return tier_rules(made, said.get("mode"), said.get("failure_mode"), said.get("description") or "")
+        try:
+            return tier_rules(made, **{name: said[name] for name in FIELDS if name != "rules" and said.get(name)})
+        except InvalidRule as error:
+            raise self._error(self._field_node(whole, error), str(error)) from error
 
     def _field_node(self, node: yaml.Node, error: Exception) -> yaml.Node:
-        """Return where the field that an error is about stands, else the rule."""
+        """Return where the field that an error is about stands, else the rule or ruleset."""
         if isinstance(error, InvalidRule) and isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if key.value == error.field and isinstance(value, yaml.Node):

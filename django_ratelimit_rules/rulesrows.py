@@ -16,13 +16,11 @@ from django.db import connections, router, transaction
 from django.db.models import JSONField, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from .exceptions import InvalidRule
+from .engine import check_partition
+from .exceptions import UNREADABLE, InvalidRule
 from .tiers import TierRules, tier_rules
 
 logger = logging.getLogger(__name__)
-
-# What a row that reads as no rule may raise.
-UNREADABLE = (InvalidRule, TypeError, ValueError, LookupError, RecursionError)
 
 Columns = tuple[Any, ...]
 
@@ -82,7 +80,16 @@ class Rows:
             named = f"Ruleset {ruleset.name!r} (pk {ruleset.pk})"
             self._report(f"{named} is out of force, because it cannot be read: {error}")
             return None
-        return replace(tier, version=ruleset.version)
+        return replace(tier, version=ruleset.version, partition_by=self._partition_of(ruleset))
+
+    def _partition_of(self, ruleset: Any) -> str | None:
+        try:
+            # Whether the rules count by it is seen when all tiers are joined.
+            return check_partition(ruleset.partition_by, ())
+        except InvalidRule as error:
+            named = f"The partition of ruleset {ruleset.name!r} (pk {ruleset.pk})"
+            self._report(f"{named} is out of force, because it cannot be read: {error.reason}")
+            return None
 
     def _report(self, message: str) -> None:
         if message not in self._reported:

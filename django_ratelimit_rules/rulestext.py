@@ -23,12 +23,12 @@ from django.utils import timezone
 from . import engine, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
-from .exceptions import InvalidRule, InvalidRulesFile
+from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
 from .models import Rule, Ruleset, is_storable, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
 
-# One ruleset as the text has it: description, mode, failure_mode, rules; JSON values only, no defaults.
+# One ruleset as the text has it: description, mode, failure_mode, partition_by, rules; JSON values only, no defaults.
 Plain = dict[str, Any]
 Rulesets = Mapping[str, Plain]
 
@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
 }
 # People read the name and what the rule does first, and what it is for last.
 ORDER = ("name", "action", *(name for name in FIELDS if name not in ("name", "action", *NOTES)), *NOTES)
+RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
 
@@ -56,13 +57,12 @@ def rows(names: Iterable[str] | None = None) -> QuerySet[Ruleset]:
 
 def of_row(ruleset: Ruleset) -> Plain:
     """Return a ruleset of the database."""
-    rules = [rule_of_row(rule) for rule in ruleset.rules.all()]
-    return _plain(ruleset.description, ruleset.mode, ruleset.failure_mode, rules)
+    return _plain(ruleset, [rule_of_row(rule) for rule in ruleset.rules.all()])
 
 
 def of_tier(tier: TierRules) -> Plain:
     """Return what one tier says of a limiter."""
-    return _plain(tier.description, tier.mode or "", tier.failure_mode or "", [rule_of(rule) for rule in tier.rules])
+    return _plain(tier, [rule_of(rule) for rule in tier.rules])
 
 
 def rule_of_row(row: Rule) -> Plain:
@@ -74,7 +74,7 @@ def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
     """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned."""
     try:
         rule = made_of(fields)
-    except (InvalidRule, TypeError, ValueError, LookupError, RecursionError):
+    except UNREADABLE:
         return _rule(fields)
     return rule_of(rule)
 
@@ -137,6 +137,7 @@ def write(rulesets: Mapping[str, TierRules]) -> None:
                 "description": tier.description,
                 "mode": tier.mode.value if tier.mode else "",
                 "failure_mode": tier.failure_mode.value if tier.failure_mode else "",
+                "partition_by": tier.partition_by or "",
             },
         )
         _write_rules(ruleset, tier.rules, database)
@@ -164,9 +165,9 @@ def _storable(rulesets: dict[str, TierRules], name: str) -> dict[str, TierRules]
     return rulesets
 
 
-def _plain(description: str, mode: str, failure_mode: str, rules: list[Plain]) -> Plain:
-    said = {"description": _lines(description), "mode": str(mode), "failure_mode": str(failure_mode), "rules": rules}
-    return {name: value for name, value in said.items() if value}
+def _plain(ruleset: Ruleset | TierRules, rules: list[Plain]) -> Plain:
+    said = {name: _lines(str(getattr(ruleset, name) or "")) for name in RULESET_FIELDS}
+    return {name: value for name, value in {**said, "rules": rules}.items() if value}
 
 
 def _rule(fields: Mapping[str, Any]) -> Plain:

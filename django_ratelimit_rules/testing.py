@@ -36,6 +36,7 @@ class override_ruleset:
         tiers: Mapping[str, Iterable[AnyRule]] | None = None,
         mode: Mode | str | None = None,
         failure_mode: FailureMode | str | None = None,
+        partition_by: str | None = None,
     ) -> None:
         if rules is not None and tiers is not None:
             raise TypeError("give rules or tiers, not both")
@@ -43,7 +44,9 @@ class override_ruleset:
         given = {Tier(tier): tuple(of_tier) for tier, of_tier in (tiers or {}).items()} or {
             Tier.CODE: tuple(rules or ())
         }
-        self._tiers: Tiers = {tier: tier_rules(said, mode, failure_mode) for tier, said in given.items()}
+        self._tiers: Tiers = {
+            tier: tier_rules(said, mode, failure_mode, partition_by=partition_by) for tier, said in given.items()
+        }
         self._modes = None if rules is not None or tiers is not None else (mode, failure_mode)
         self._before: list[Any] = []
 
@@ -52,7 +55,7 @@ class override_ruleset:
         if self._modes is not None:
             ruleset = rulesets.get(self.limiter)
             mode, failure_mode = (new or old for new, old in zip(self._modes, _modes_of(ruleset), strict=True))
-            tiers = {Tier.CODE: tier_rules(ruleset.rules, mode, failure_mode)}
+            tiers = {Tier.CODE: tier_rules(ruleset.rules, mode, failure_mode, partition_by=ruleset.partition_by)}
         self._before.append(rulesets.override(self.limiter, tiers))
 
     def __exit__(

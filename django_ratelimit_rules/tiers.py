@@ -6,6 +6,7 @@ clock that tells which rules have expired; who loads tiers, and when, it does no
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,10 @@ from enum import StrEnum
 from typing import Any
 
 from .conf import settings
-from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_unique_names
+from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_partition, check_unique_names
+from .exceptions import InvalidRule
+
+logger = logging.getLogger(__name__)
 
 
 class Tier(StrEnum):
@@ -27,7 +31,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
-    """What one tier says of one limiter. A mode of None is not stated; the description is for people.
+    """What one tier says of one limiter. A mode or partition of None is not stated; the description is for people.
 
     ``version`` is that of the admin's history, None for the other tiers.
     """
@@ -37,6 +41,7 @@ class TierRules:
     failure_mode: FailureMode | None = None
     description: str = ""
     version: int | None = None
+    partition_by: str | None = None
 
 
 def tier_rules(
@@ -44,12 +49,13 @@ def tier_rules(
     mode: Mode | str | None = None,
     failure_mode: FailureMode | str | None = None,
     description: str = "",
+    partition_by: str | None = None,
 ) -> TierRules:
     """Check what one tier says of one limiter. Raises InvalidRule."""
     checked = tuple(as_rule(rule) for rule in rules)
     check_unique_names(checked)
     modes = Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None
-    return TierRules(checked, *modes, description)
+    return TierRules(checked, *modes, description, partition_by=check_partition(partition_by, checked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +95,27 @@ def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
         mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
         failure_mode=next((tier.failure_mode for tier in stated if tier.failure_mode), None) or default_failure_mode(),
         keys=KeyWriter(settings.secret, settings.IPV6_PREFIX),
+        partition_by=_partition_in_force(limiter, tiers, rules),
         version=tiers.get(Tier.ADMIN, TierRules()).version,
     )
     return EffectiveRuleset(ruleset, tuple(sources))
+
+
+def stated_partition(tiers: Tiers) -> str | None:
+    """Return the partition that the highest tier states, None when none does."""
+    return next((tiers[tier].partition_by for tier in Tier if tier in tiers and tiers[tier].partition_by), None)
+
+
+def _partition_in_force(limiter: str, tiers: Tiers, rules: Iterable[Rule]) -> str | None:
+    """Return the partition stated, None as well when a rule of another tier does not count by it.
+
+    A limit that holds is worth more than one that is spread; the linter says so, too.
+    """
+    try:
+        return check_partition(stated_partition(tiers), rules)
+    except InvalidRule as error:
+        logger.error("The partition of limiter %s is out of force: %s", limiter, error.reason)
+        return None
 
 
 def default_failure_mode() -> FailureMode:

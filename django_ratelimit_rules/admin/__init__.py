@@ -70,7 +70,7 @@ class RulesetAdmin(Operations, Listing, BaseAdmin):
     formfield_overrides = {models.TextField: {"widget": Textarea(attrs={"cols": 80, "rows": 2})}}
     fieldsets = (
         (None, {"fields": (("name", "mode"), "description", "version_in_force")}),
-        ("When Redis fails", {"classes": ("collapse",), "fields": ("failure_mode",)}),
+        ("When Redis fails, and Redis Cluster", {"classes": ("collapse",), "fields": ("failure_mode", "partition_by")}),
         ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
     )
     save_as = True

@@ -213,7 +213,10 @@ class RulesFormSet(BaseRulesFormSet):
         # By what was shown: initial_form_count() is 0 when all rules are saved as new ones.
         if self.is_bound and self.save_as_new and not self.get_form_kwargs(i)["whole"]:
             options["instance"] = self._copy(self.data.get(f"{self.add_prefix(i)}-id"))
-        return super()._construct_form(i, **options)  # type: ignore[misc]
+        form = super()._construct_form(i, **options)  # type: ignore[misc]
+        # As it is going to be, and without asking the database for it once a rule.
+        form.instance.ruleset = self.instance
+        return form
 
     @staticmethod
     def _copy(pk: Any) -> Rule:
@@ -243,6 +246,19 @@ class RulesFormSet(BaseRulesFormSet):
             given = form.cleaned_data.get("position") if form.instance.pk is None else form.instance.position
             if given is None:
                 last = form.instance.position = last - last % POSITION_STEP + POSITION_STEP
+        self._check_partition(kept)
+
+    def _check_partition(self, kept: Collection[BaseRuleForm]) -> None:
+        """Put what does not count by the ruleset's partition on its field, or above rules that are not opened."""
+        closed = []
+        for form in kept:
+            for field, message in form.instance.partition_problem(self.instance.partition_by).items():
+                if field not in form.fields:
+                    closed.append(f"{form.instance.name}: {message}")
+                elif field not in form.errors:
+                    form.add_error(field, message)
+        if closed:
+            raise ValidationError(closed)
 
     @property
     def not_shown(self) -> list[Stored]:

@@ -65,7 +65,7 @@ def _needed(before: Plain | None, after: Plain | None) -> Iterator[tuple[str, st
     old, new = before or {}, after or {}
     if old.get("mode") != new.get("mode"):
         yield SWITCH, "mode"
-    for field in ("description", "failure_mode"):
+    for field in ("description", "failure_mode", "partition_by"):
         if old.get(field) != new.get(field):
             yield LIMITS, field
     yield from _needed_for_rules(_rules(old), _rules(new))

@@ -40,10 +40,9 @@ class RulesetForm(BaseForm):
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),
     )
 
-    def validate_unique(self) -> None:
-        """Look for another ruleset of this name only when the name is a new one."""
-        if "name" in self.changed_data or self.instance._state.adding:
-            super().validate_unique()
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.instance.rules_come_along = True
 
 
 class Versioned(Mixin):

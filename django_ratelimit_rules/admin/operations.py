@@ -86,7 +86,7 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
         if not guards.may(request, guards.SWITCH):
             fixed.append("mode")
         if not guards.may(request, guards.LIMITS):
-            fixed += ["name", "description", "failure_mode"]
+            fixed += ["name", "description", "failure_mode", "partition_by"]
         return fixed
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

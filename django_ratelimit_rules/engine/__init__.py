@@ -7,7 +7,7 @@ from .explanation import Explanation, explain, record, trace
 from .keys import KeyWriter
 from .plans import Hit, Hits, Plan, Ruleset, counter_keys, near, plan
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
-from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_unique_names
+from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_partition, check_unique_names
 from .sentences import sentence
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Ruleset",
     "Tally",
     "as_rule",
+    "check_partition",
     "check_unique_names",
     "counter_keys",
     "decide",

@@ -47,12 +47,13 @@ class Surroundings:
     """What a rule does not say itself.
 
     ``fault_of`` says what is wrong with a property's name, None for one that somebody provides. ``checkpoint`` is
-    whether code asks this limiter.
+    whether code asks this limiter. ``partition_by`` is what the ruleset is to be partitioned by.
     """
 
     now: datetime
     fault_of: Callable[[str], str | None] = lambda _: None
     checkpoint: bool = True
+    partition_by: str | None = None
 
 
 # What many clients have in common; a limit that counts only by these is shared by strangers.
@@ -66,8 +67,22 @@ def lint(rules: Sequence[Rule], around: Surroundings) -> list[Finding]:
     for check in (unreachable, loose_shadow, same_meaning, broad_alone, client_written, perhaps_missing):
         found += check(in_force)
     found += unknown_property(in_force, around)
+    found += unpartitioned(in_force, around)
     order = {rule.name: number for number, rule in enumerate(rules)}
     return sorted(found, key=lambda finding: (order.get(finding.rule or "", -1), -finding.severity.rank))
+
+
+def unpartitioned(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
+    """Find rules that keep a ruleset from being partitioned."""
+    for rule in rules:
+        if rule.counts and around.partition_by and around.partition_by not in rule.characteristics:
+            yield Finding(
+                rule.name,
+                "unpartitioned",
+                f"does not count by {around.partition_by}, by which the ruleset is to be partitioned",
+                "The partition is out of force: on Redis Cluster all counters of the limiter lie on one server.",
+                f"Let it count by {around.partition_by}, or take partition_by from the ruleset.",
+            )
 
 
 def expired(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
