@@ -13,11 +13,12 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks, divergence, live, logs, metrics, outcomes, recording, refresher
+        from . import checks, clients, divergence, live, logs, metrics, outcomes, recording, refresher
 
         metrics.connect()
         logs.connect()
         live.connect()
+        clients.connect()
         divergence.connect()
         recording.connect()
         outcomes.connect()

@@ -11,7 +11,7 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import decisions, divergence, live, recording, rulesets, sometimes
+from django_ratelimit_rules import clients, decisions, divergence, live, recording, rulesets, sometimes
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.limiter import forget_local_counters
 from tests.servers import postgresql_server, redis_server
@@ -47,6 +47,7 @@ def _fresh(monkeypatch) -> None:
     decisions.forget()
     live.forget()
     recording.forget()
+    clients.forget()
     divergence.forget()
     monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
     rulesets.forget()

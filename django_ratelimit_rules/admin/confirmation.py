@@ -31,7 +31,7 @@ class Step:
 
     ``names`` are the rulesets it touches, ``before`` and ``after`` what they say now and then; ``perform`` makes it so.
     ``action`` is what the history says was done, ``said`` what is said about it beforehand, ``warnings`` what to think
-    of. ``ruleset`` is the only one touched, if it is one.
+    of, ``numbers`` what happened in the last hour. ``ruleset`` is the only one touched, if it is one.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Step:
     done: str
     said: Iterable[str] = ()
     warnings: Iterable[str] = ()
-    numbers: str = ""
+    numbers: Iterable[str] = ()
     hidden: dict[str, str] = field(default_factory=dict)
     ruleset: Ruleset | None = None
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,12 +13,11 @@ from django.urls import URLPattern, path, reverse
 
 from .. import rulesets, rulestext, versions
 from ..divergence import TARGET, Divergence
-from ..exceptions import CountersUnavailable
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from ..tiers import Tier, TierRules
 from ..versions import Author
-from . import guards, moving
+from . import guards, lasthour, moving
 from .confirmation import Step, confirm
 from .history import CHANGE_PAGE
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 else:
     Mixin = object
 
-LIVE = "django_ratelimit_rules.live"
 MODES = {
     "enforce": ("Enforce", "Limits block again whoever is over them, counted on from where the counters stand."),
     "dry_run": (
@@ -88,7 +84,7 @@ class Switches(Mixin):
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
             said=[effect, *_blocking(after[ruleset.name], mode), *([moving.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
-            numbers=last_hour(ruleset.name),
+            numbers=lasthour.of_ruleset(ruleset.name),
             ruleset=ruleset,
         )
         return confirm(self, request, step)
@@ -124,7 +120,7 @@ class Switches(Mixin):
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
             said=[effect],
             warnings=list(_hidden(ruleset, rule)),
-            numbers=last_hour(ruleset.name, rule.name),
+            numbers=lasthour.of_rule(ruleset.name, rule.name),
             ruleset=ruleset,
         )
         return confirm(self, request, step)
@@ -145,23 +141,6 @@ def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
         for mode, (label, _) in MODES.items()
         if mode != current
     ]
-
-
-def last_hour(limiter: str, rule: str | None = None) -> str:
-    """Say what a limiter, or one of its rules, met in the last hour; nothing where nobody counts that."""
-    if find_spec(LIVE) is None:
-        return ""
-    try:
-        hour = import_module(LIVE).last_hour(limiter)
-    except CountersUnavailable as error:
-        return f"Not known: {error}"
-    if hour is None:
-        return ""
-    calls, exceeded, blocked = (hour.of(rule) if rule else hour.all).totals
-    if not calls:
-        return f"{rule or limiter} met no request."
-    would = f"; {exceeded - blocked:,} more were over a limit and let through" if exceeded > blocked else ""
-    return f"{rule or limiter} met {calls:,} requests and blocked {blocked:,}{would}."
 
 
 def _blocking(ruleset: Plain, mode: str) -> Iterator[str]:

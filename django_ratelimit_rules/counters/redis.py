@@ -150,6 +150,22 @@ class RedisCounters:
         replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
         return [_pairs(reply) for reply in replies]
 
+    def mark(self, members: Mapping[str, Sequence[str]], now: int, seconds: int, most: int) -> None:
+        """Put texts into sets beside the counters, each kept for some seconds from ``now`` on, a POSIX time; of more
+        than ``most`` in one set the latest. Raises CountersUnavailable."""
+        commands: list[tuple[Any, ...]] = []
+        for name, texts in members.items():
+            key = f"{self.namespace()}:{name}"
+            scored = [part for text in texts for part in (now, text)]
+            commands += [("ZADD", key, *scored), ("ZREMRANGEBYSCORE", key, "-inf", now - seconds)]
+            commands += [("ZREMRANGEBYRANK", key, 0, -most - 1), ("EXPIRE", key, seconds)]
+        self._aside_all(commands)
+
+    def marked(self, names: Sequence[str], since: int) -> list[int]:
+        """Return how many texts :meth:`mark` put into sets after a POSIX time. Raises CountersUnavailable."""
+        counts = [("ZCOUNT", f"{self.namespace()}:{name}", f"({since}", "+inf") for name in names]
+        return [int(reply) for reply in self._aside_all(counts)]
+
     def log(self, name: str, entries: Iterable[str], most: int, seconds: int) -> None:
         """Add texts to a stream beside the counters, which holds ``most`` of them or a few more, for some seconds from
         now on. Raises CountersUnavailable."""

@@ -1,0 +1,103 @@
+"""How many clients went over each rule's limit in the last hour, from all processes. Read by the admin.
+
+A client is a counter: what a rule's characteristics tell apart. Of calls over a limit, and only of those, the process
+notes whose they were; the refresher's thread writes that to Redis every few seconds, as digests: for each rule a set in
+order of time. Neither a flood nor many clients make it grow: of more than 1,000 clients of a rule the latest are kept.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import blake2b
+from typing import NamedTuple
+
+from . import refresher, signals
+from .conf import settings
+from .counters.redis import current
+from .engine import Plan, Result, Ruleset
+from .exceptions import CountersUnavailable
+
+HOUR = 3600
+WRITE_SECONDS = 5.0
+MOST = 1000
+
+# By limiter and rule, the keys of counters that were exceeded since the last time.
+_noted: dict[tuple[str, str], set[str]] = {}
+_written = 0.0
+
+
+class Clients(NamedTuple):
+    """How many there are; ``more`` when there may be any number above."""
+
+    number: int
+    more: bool
+
+    def __str__(self) -> str:
+        return f"{self.number:,}{' or more' if self.more else ''} client{'' if self.number == 1 else 's'}"
+
+
+def note(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
+    """Receiver of ``signals.checked``: note whose call went over a limit."""
+    if not result.exceeded or plan is None or not settings.LIVE:
+        return
+    # A plan may go on behind the rule that blocked.
+    for evaluation, key in zip(result.evaluations, plan.hits.keys, strict=False):
+        if evaluation.exceeded:
+            keys = _noted.setdefault((limiter, evaluation.rule), set())
+            if len(keys) < MOST:
+                keys.add(key)
+
+
+def write_when_due() -> None:
+    """Write what was noted, once every few seconds; called by the refresher's thread."""
+    if time.monotonic() - _written >= WRITE_SECONDS:
+        write()
+
+
+def write() -> None:
+    """Write what was noted in this process; what cannot be written is lost, for whoever goes on comes again."""
+    global _noted, _written
+    noted, _noted = _noted, {}
+    _written = time.monotonic()
+    members = {_name(*whose): [_digest(key) for key in list(keys)] for whose, keys in noted.items()}
+    if members:
+        with suppress(CountersUnavailable):
+            current().mark(members, int(time.time()), HOUR, MOST)
+
+
+def last_hour(limiter: str, rules: Iterable[str]) -> dict[str, Clients]:
+    """Return how many clients went over the limit of each of these rules. Raises CountersUnavailable."""
+    write()
+    rules = list(rules)
+    numbers = current().marked([_name(limiter, rule) for rule in rules], int(time.time()) - HOUR)
+    return {rule: Clients(number, number >= MOST) for rule, number in zip(rules, numbers, strict=True)}
+
+
+def _name(limiter: str, rule: str) -> str:
+    return f"clients:{limiter}:{rule}"
+
+
+def _digest(key: str) -> str:
+    return urlsafe_b64encode(blake2b(key.encode(), digest_size=9).digest()).decode()
+
+
+def forget() -> None:
+    """Forget what was noted but not written yet: for tests, to which another test's clients are none of theirs."""
+    _noted.clear()
+
+
+def _write_at_exit() -> None:
+    # Whatever is gone by then must not show in a worker's last words.
+    with suppress(Exception):
+        write()
+
+
+def connect() -> None:
+    """Listen to checks, and be called by the refresher; called once by the app config."""
+    signals.checked.tell(note)
+    refresher.also(write_when_due)
+    atexit.register(_write_at_exit)
