@@ -1,9 +1,10 @@
 """My limits: what the signed-in user has used of the limits that count by user. For their own eyes; reads only.
 
-A request goes in, what stands in Redis for its user comes out, by one call. What only the limited request itself could
-tell (its path, headers, body) is not known here: a rule that also counts by such a thing is left out; one that has a
-condition on it shows once the user has met it, for it may be made for others. Left out as well are rules that count
-different values. Log rules, skip rules, and rulesets that do not enforce are nobody's limits.
+A request goes in, what stands in Redis for its user comes out, by one call (in a cluster, one for each of its slots).
+What only the limited request itself could tell (its path, headers, body) is not known here: a rule that also counts by
+such a thing is left out; one that has a condition on it shows once the user has met it, for it may be made for others.
+Left out as well are rules that count different values. Log rules, skip rules, and rulesets that do not enforce are
+nobody's limits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from django.http import HttpRequest
 
 from . import identifiers, rulesets
 from .conf import settings
-from .counters import Verb
 from .counters.redis import current
 from .engine import Action, Hit, Mode, Rule, Tally
 from .engine.matching import Matcher, ValueOf
@@ -54,14 +54,14 @@ def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimi
         return []
     known = rulesets.limiters()
     names = sorted(known.intersection(limiters) if limiters else known)
-    counters = [counter for name in names for counter in _counters(name, identifier.text, request)]
+    found = (counter for name in names for counter in _counters(name, identifier.text, request))
+    counters = {counter.hit.key: counter for counter in found}
     if not counters:
         return []
-    tallies = current().hit([counter.hit for counter in counters], 0, Verb.PEEK)
     limits = [
-        _limit(counter, tally)
-        for counter, tally in zip(counters, tallies, strict=True)
-        if counter.certain or tally.used or tally.banned
+        _limit(counters[hit.key], tally)
+        for hit, tally in current().look([counter.hit for counter in counters.values()])
+        if counters[hit.key].certain or tally.used or tally.banned
     ]
     return sorted(limits, key=lambda limit: (not limit.blocked, limit.remaining / max(limit.limit, 1)))
 
