@@ -10,33 +10,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.http.response import HttpResponseBase, ResponseHeaders
 
 from .conf import settings
-from .engine import Action, Evaluation, Mode, Result
+from .engine import Action, Evaluation, Mode, Outcome, Result
 
 Results = Mapping[str, Result]
+# One evaluated limit, under the name that clients see.
+Policy = tuple[str, Evaluation]
 
-
-class Policy(NamedTuple):
-    """One evaluated limit, under the name that clients see."""
-
-    name: str
-    evaluation: Evaluation
+# Looked up once: this module runs for every answer.
+LIMIT, ENFORCE, BLOCK = Action.LIMIT, Mode.ENFORCE, Outcome.BLOCK
 
 
 class PersonalHeaders(ResponseHeaders):
     """The headers of a response, of which those that speak to one client stay out of pickles: a page that Django's
     cache keeps would otherwise tell everybody where its first reader stood."""
 
-    def __init__(self, data: ResponseHeaders) -> None:
-        super().__init__(data)
-        self.personal: set[str] = set()
+    personal: set[str]
+
+    @classmethod
+    def of(cls, headers: ResponseHeaders) -> PersonalHeaders:
+        """Return headers as these. They share what they hold: writing each anew takes as long as a check in Python."""
+        shared = cls.__new__(cls)
+        shared.__dict__.update(headers.__dict__, personal=set())
+        return shared
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = {name: value for name, value in self.items() if name.lower() not in self.personal}
+        kept = {name: value for name, value in self.items() if name not in self.personal}
         return ResponseHeaders, (kept,)
 
 
@@ -45,11 +48,12 @@ def write_headers(results: Results, response: HttpResponseBase) -> None:
     found = rate_limit_headers(results)
     if not found:
         return
-    if not isinstance(response.headers, PersonalHeaders):
-        response.headers = PersonalHeaders(response.headers)
+    headers = response.headers
+    if not isinstance(headers, PersonalHeaders):
+        headers = response.headers = PersonalHeaders.of(headers)
     for name, value in found.items():
-        response.headers[name] = value
-        response.headers.personal.add(name.lower())
+        headers[name] = value
+    headers.personal.update(found)
 
 
 def rate_limit_headers(results: Results) -> dict[str, str]:
@@ -57,27 +61,27 @@ def rate_limit_headers(results: Results) -> dict[str, str]:
 
     The most restrictive limit of all limiters is the one that blocked, else the one with the least share left.
     """
-    policies = [policy for policies in policies_of(results).values() for policy in policies]
-    if not policies:
+    spell = _FORMATS.get(settings.HEADERS)
+    if spell is None:
         return {}
-    nearest = min(policies, key=_room)
-    if settings.HEADERS == "draft":
-        return _draft(policies, nearest)
-    return _legacy(nearest.evaluation) if settings.HEADERS == "legacy" else {}
+    policies = [policy for policies in policies_of(results).values() for policy in policies]
+    return spell(policies, min(policies, key=_room)) if policies else {}
 
 
 def policies_of(results: Results) -> dict[str, list[Policy]]:
     """Return the evaluated limits of each limiter that enforces. Where two limiters have a rule of one name, the
     limiter stands before it: names must tell policies apart."""
     limits = {
-        limiter: [evaluation for evaluation in result.evaluations if evaluation.action is Action.LIMIT]
+        limiter: [(evaluation.rule, evaluation) for evaluation in result.evaluations if evaluation.action is LIMIT]
         for limiter, result in results.items()
-        if result.mode is Mode.ENFORCE and not result.error
+        if result.mode is ENFORCE and not result.error
     }
-    uses = Counter(evaluation.rule for of_limiter in limits.values() for evaluation in of_limiter)
+    if len(limits) < 2:
+        return limits
+    uses = Counter(name for policies in limits.values() for name, _ in policies)
     return {
-        limiter: [Policy(f"{limiter}:{one.rule}" if uses[one.rule] > 1 else one.rule, one) for one in of_limiter]
-        for limiter, of_limiter in limits.items()
+        limiter: [(f"{limiter}:{name}" if uses[name] > 1 else name, evaluation) for name, evaluation in policies]
+        for limiter, policies in limits.items()
     }
 
 
@@ -85,22 +89,26 @@ def _room(policy: Policy) -> tuple[bool, float]:
     """Order policies by how near they are to blocking; of equals, the first evaluated comes first."""
     _, evaluation = policy
     share = evaluation.remaining / evaluation.limit if evaluation.limit else 0.0
-    return evaluation.result != "block", share
+    return evaluation.result is not BLOCK, share
 
 
 def _draft(policies: list[Policy], nearest: Policy) -> dict[str, str]:
-    limits = ", ".join(f'"{name}";q={evaluation.limit};w={evaluation.period}' for name, evaluation in policies)
+    limits = [f'"{name}";q={evaluation.limit};w={evaluation.period}' for name, evaluation in policies]
     name, evaluation = nearest
     rest = f'"{name}";r={int(evaluation.remaining)};t={seconds(evaluation.reset_after)}'
-    return {"RateLimit-Policy": limits, "RateLimit": rest}
+    return {"RateLimit-Policy": ", ".join(limits), "RateLimit": rest}
 
 
-def _legacy(evaluation: Evaluation) -> dict[str, str]:
+def _legacy(_: list[Policy], nearest: Policy) -> dict[str, str]:
+    evaluation = nearest[1]
     return {
         "X-RateLimit-Limit": f"{evaluation.limit}",
         "X-RateLimit-Remaining": f"{int(evaluation.remaining)}",
         "X-RateLimit-Reset": f"{seconds(evaluation.reset_after)}",
     }
+
+
+_FORMATS = {"draft": _draft, "legacy": _legacy}
 
 
 def seconds(duration: float) -> int:

@@ -16,7 +16,7 @@ from django.template import TemplateDoesNotExist, loader
 from django.utils.module_loading import import_string
 
 from .conf import settings
-from .engine import Result
+from .engine import Outcome, Result
 from .headers import Results, policies_of, seconds, write_headers
 
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
@@ -55,9 +55,10 @@ def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     results: Results = getattr(request, "rate_limits", {})
     if results and isinstance(response, HttpResponseBase):
         write_headers(results, response)
-        decision = next((result.decision for result in results.values() if result.decision), None)
-        if decision:
-            response.headers[DECISION] = decision
+        for result in results.values():
+            if result.decision:
+                response.headers[DECISION] = result.decision
+                break
 
 
 def status_of(result: Result) -> int:
@@ -113,7 +114,7 @@ def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
     status = status_of(result)
     results: Results = getattr(request, "rate_limits", {})
     policies = policies_of({**results, result.limiter: result}).get(result.limiter, [])
-    violated = [policy.name for policy in policies if policy.evaluation.result == "block"]
+    violated = [name for name, evaluation in policies if evaluation.result is Outcome.BLOCK]
     return {
         "type": PROBLEMS + ("temporary-reduced-capacity" if status == 503 else "quota-exceeded"),
         "title": _words(result)["title"],
