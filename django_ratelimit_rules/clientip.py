@@ -34,8 +34,8 @@ _MAX_ENTRY = 100
 def client_ip(request: HttpRequest) -> str | None:
     """Return the client's address in its shortest spelling, or None when neither header nor peer tells one."""
     peer = _text(request.META.get("REMOTE_ADDR"))
-    hops = settings.PROXY_HOPS
-    proxies = trusted_proxies(_entries(settings.TRUSTED_PROXIES))
+    hops, entries = settings.PROXY_HOPS, settings.TRUSTED_PROXIES
+    proxies = trusted_proxies(_entries(entries)) if entries else NOBODY
     if hops is None and not proxies:
         _warn_of_header(request)
         return _address(peer)
@@ -48,7 +48,7 @@ def client_ip(request: HttpRequest) -> str | None:
 
 def _warn_of_header(request: HttpRequest) -> None:
     """Say, once a minute, that a proxy writes a header which nobody is to believe: then all clients are one address."""
-    if _header_key() in request.META and sometimes.due("clientip.header"):
+    if _meta_key(settings.CLIENT_IP_HEADER) in request.META and sometimes.due("clientip.header"):
         logger.warning(
             "Requests carry %s, which is not believed: behind a proxy all clients count as one address. Set"
             " RATELIMIT_RULES_TRUSTED_PROXIES or RATELIMIT_RULES_PROXY_HOPS, or have the header removed",
@@ -56,8 +56,9 @@ def _warn_of_header(request: HttpRequest) -> None:
         )
 
 
-def _header_key() -> str:
-    return "HTTP_" + settings.CLIENT_IP_HEADER.upper().replace("-", "_")
+@lru_cache(maxsize=4)
+def _meta_key(header: str) -> str:
+    return "HTTP_" + header.upper().replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Proxies:
         if address is None:
             return self.unix and (not peer or peer.startswith(("unix:", "/")))
         return any(address in network for network in self.networks)
+
+
+NOBODY = Proxies()
 
 
 @lru_cache(maxsize=16)
@@ -98,8 +102,10 @@ def _entries(setting: Iterable[object]) -> tuple[str, ...]:
 def _chain(request: HttpRequest) -> list[str]:
     """Return the header's entries, the one that our own proxy wrote first. A blank entry keeps its place: were it
     left out, the next one, which a client may have written, would move up."""
-    header = _text(request.META.get(_header_key()))
-    return [entry.strip() for entry in reversed(header.split(","))] if header.strip() else []
+    header = _text(request.META.get(_meta_key(settings.CLIENT_IP_HEADER)))
+    if "," not in header:
+        return [header] if header else []
+    return [entry.strip() for entry in reversed(header.split(","))]
 
 
 def _past(proxies: Proxies, peer: str, chain: list[str]) -> str:

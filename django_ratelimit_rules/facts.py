@@ -27,9 +27,8 @@ _BODY = "_rate_limit_body"
 
 
 def read(name: str, request: HttpRequest, kwargs: Kwargs) -> str | None:
-    """Return the text of a built-in property; None for any other name, and for a container."""
-    if name in _READERS:
-        return canonical(_READERS[name](request), name)
+    """Return the text of a built-in property of a family (``header.x-team``); None for any other name, and for a
+    container."""
     family, _, rest = name.partition(".")
     if family == "kwarg":
         return _scalar(_kwargs(request, kwargs).get(rest), name)
@@ -155,7 +154,8 @@ def _kwargs(request: HttpRequest, kwargs: Kwargs) -> Mapping[str, Any]:
     return {} if request.resolver_match is None else request.resolver_match.kwargs
 
 
-_READERS: dict[str, Callable[[HttpRequest], object]] = {
+# The properties that have no parameter.
+READERS: dict[str, Callable[[HttpRequest], object]] = {
     "ip": client_ip,
     "method": _method,
     "path": lambda request: request.path_info or None,

@@ -152,6 +152,9 @@ class RequestIdentifier:
         return self._failures[name]
 
     def _value(self, name: str) -> object:
+        reader = facts.READERS.get(name)
+        if reader is not None:
+            return reader(self.request)
         if name in _OF_USER:
             user = getattr(self.request, "user", None) if self._user is empty else self._user
             if self._loading and _is_lazy(user):

@@ -8,6 +8,7 @@ settles their rules by outcome.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
@@ -87,7 +88,12 @@ async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) ->
 
 
 def _limiters() -> list[Limiter]:
-    return [Limiter(name) for name in settings.MIDDLEWARE_LIMITERS] if settings.ENABLED else []
+    return [_limiter(name) for name in settings.MIDDLEWARE_LIMITERS] if settings.ENABLED else []
+
+
+@cache
+def _limiter(name: str) -> Limiter:
+    return Limiter(name)
 
 
 def _not_found(request: HttpRequest, response: HttpResponseBase) -> bool:

@@ -29,6 +29,8 @@ class Question:
         self.limiter = limiter
         self.identifier = identifier
         self.cost = cost
+        # Nothing of the project's has to be called before the limiter is asked.
+        self.is_plain = identifier is None and not callable(cost)
         self.methods = None if methods is None else frozenset(method.upper() for method in methods)
         if self.methods and "GET" in self.methods:
             self.methods |= {"HEAD"}
@@ -60,6 +62,8 @@ class Question:
 
     def check(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
         """Ask the limiter; ``request`` is what the view got, ``http`` Django's own inside it."""
+        if self.is_plain:
+            return self.limiter.check_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
         try:
             asked = self._asked(request, args, kwargs)
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
@@ -68,6 +72,8 @@ class Question:
 
     async def acheck(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
         """As :meth:`check`, on the running event loop; identifier and cost may be async functions."""
+        if self.is_plain:
+            return await self.limiter.acheck_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
         try:
             asked = self._asked(request, args, kwargs)
             for name in ("identifier", "cost"):
