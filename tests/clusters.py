@@ -80,6 +80,10 @@ class ClusterNode(Node):
     def id(self) -> str:
         return text(self.ask("CLUSTER MYID"))
 
+    def kept(self) -> int:
+        self.ask("READONLY")
+        return super().kept()
+
 
 class Cluster:
     """Six nodes; which of them are masters changes."""
@@ -131,6 +135,9 @@ class Cluster:
             if start <= slot <= end:
                 return self._node(replica)
         raise LookupError(f"nobody holds slot {slot}")
+
+    def replica_of(self, key: str) -> ClusterNode:
+        return self.replica(key_slot(key.encode()))
 
     def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
         """Let a slot be on its way from its master to another one; return both."""

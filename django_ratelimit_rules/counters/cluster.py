@@ -210,7 +210,13 @@ def connections_of(alias: str, client: Any) -> Connections | ClusterConnections:
     factory = getattr(client, "connection_factory", None)
     if isinstance(factory, ClusterConnectionFactory):
         return factory.connections(_places(caches.settings[alias]["LOCATION"]))
-    return Connections(client.get_client(write=True).connection_pool)
+    pool = getattr(client.get_client(write=True), "connection_pool", None)
+    if pool is None:
+        factory = f"{ClusterConnectionFactory.__module__}.{ClusterConnectionFactory.__qualname__}"
+        raise ImproperlyConfigured(
+            f"its client has no connection pool; for Redis Cluster, CONNECTION_FACTORY is {factory}"
+        )
+    return Connections(pool)
 
 
 def _places(location: str | Sequence[str]) -> list[str]:

@@ -106,7 +106,7 @@ class Topology:
         counting = command[0] in COUNTING
         address, asking, redirections, waited = self._owners[slot], False, 0, 0.0
         while redirections < MOST_REDIRECTIONS:
-            if counting:
+            if counting and (address is None or self.breaker(address).is_open):
                 address = yield from self._well(slot, address)
             if address is None:
                 raise ServerUnavailable(f"no server of the cluster holds slot {slot}", REFRESH_SECONDS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from django.core.cache import cache
+from django_redis.pool import ConnectionFactory
+from redis.cluster import RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from django_ratelimit_rules.counters.redis import current
@@ -76,6 +78,19 @@ def test_a_server_that_is_no_cluster_is_named(settings, cluster):
 def test_what_no_cluster_has_is_refused(settings, cluster, place):
     settings.CACHES = {"default": alias(cluster) | {"LOCATION": place}}
     with pytest.raises(CountersUnavailable, match=r"databases|host and port"):
+        current().hit([make_hit()])
+
+
+class OtherFactory(ConnectionFactory):
+    """As projects have written them, before there was one to be had."""
+
+    def connect(self, url):
+        return RedisCluster.from_url(url)
+
+
+def test_another_factory_for_clusters_is_named_with_the_one_to_use(cluster, settings):
+    settings.CACHES = {"default": alias(cluster, CONNECTION_FACTORY=f"{__name__}.OtherFactory")}
+    with pytest.raises(CountersUnavailable, match="ClusterConnectionFactory"):
         current().hit([make_hit()])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from redis.crc import key_slot
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.redis import current
@@ -17,23 +16,18 @@ from tests.servers import wait_until
 LIMIT = 3000
 
 
-def slot_of_limiter(name: str) -> int:
-    return key_slot(f"{{{name}}}".encode())
-
-
 @pytest.mark.parametrize(("colour", "mode"), [("sync", "closed"), ("async", "open")])
 def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_cluster, colour, mode):
-    cluster, slot = fragile_cluster, slot_of_limiter("failover")
+    cluster = fragile_cluster
     with override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode):
-        master, replica = cluster.owner(slot), cluster.replica(slot)
+        master, replica = cluster.owner_of("{failover}"), cluster.replica_of("{failover}")
         with load("failover", lambda _: {}, colour) as calls:
             wait_until(lambda: calls.admitted > LIMIT // 10, what="calls")
             master.kill()
             wait_until(lambda: calls.failed, what="the failure to be felt")
             acknowledged = calls.admitted
-            replica.ask("READONLY")
             kept = replica.kept()
-            wait_until(lambda: cluster.owner(slot) is replica, what="the replica to take over")
+            wait_until(lambda: cluster.owner_of("{failover}") is replica, what="the replica to take over")
             wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 20, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
         lost = max(0, acknowledged - kept)
@@ -80,7 +74,7 @@ def test_what_lies_beside_the_counters_is_found_again_though_no_call_comes_by(fr
     cluster = fragile_cluster
     current().announce()
     key = f"{current().namespace()}:revision"
-    home, replica = cluster.owner_of(key), cluster.replica(key_slot(key.encode()))
+    home, replica = cluster.owner_of(key), cluster.replica_of(key)
     replica.ask("READONLY")
     wait_until(lambda: replica.ask("GET", key), what="the announcement to reach the replica")
     home.kill()
