@@ -14,7 +14,7 @@ import os
 import re
 import time
 from base64 import b32encode
-from typing import Any
+from typing import Any, cast
 
 from . import engine, sometimes
 from .conf import settings
@@ -29,6 +29,7 @@ from .identifiers import RequestIdentifier
 logger = logging.getLogger(__name__)
 
 KEPT_SECONDS = 3600
+SEAL = 20
 MOST_RULES = 50
 # Seconds between two refusals of one limiter that are kept, while few were kept this hour and after that.
 SPACING, MANY, WIDE_SPACING = 1.0, 60, 10.0
@@ -68,12 +69,15 @@ def find(decision: str) -> dict[str, Any] | None:
     """Return what is kept under an id, as :meth:`Explanation.as_dict` has it, with ``at``, a POSIX timestamp; None when
     there is nothing, or no more. Raises CountersUnavailable."""
     decision = decision.strip().lower()
-    kept = current().fetch(_name(decision)) if _ID.fullmatch(decision) else None
-    try:
-        said = json.loads(kept) if kept is not None else None
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) else None
+    kept = (current().fetch(_name(decision)) if _ID.fullmatch(decision) else None) or b""
+    text = kept.decode(errors="replace")[SEAL:]
+    # Whatever else stands there, in whatever shape, is nothing.
+    return cast(dict[str, Any], json.loads(text)) if kept == _sealed(text).encode() else None
+
+
+def _sealed(text: str) -> str:
+    """Return a text behind a digest that only processes with this SECRET_KEY can make."""
+    return KeyWriter(settings.secret).digest(text.encode()) + text
 
 
 def _name(decision: str) -> str:
@@ -90,7 +94,7 @@ def _entry(
             # From here on it tells only what it knows: an explanation is not worth a query.
             request.close()
         said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES)
-        return b32encode(os.urandom(5)).decode().lower(), json.dumps({"at": time.time(), **said.as_dict()})
+        return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": time.time(), **said.as_dict()}))
     except Exception:
         # The refusal stands, whatever ails its explanation.
         if sometimes.due(f"decisions.{result.limiter}"):

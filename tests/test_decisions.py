@@ -7,10 +7,13 @@ import logging
 
 import pytest
 from django.test import RequestFactory
+from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, decisions, rate_limited
+from django_ratelimit_rules import Limiter, Rule, clients, decisions, live, rate_limited
 from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.models import Rule as RuleRow
+from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
 
 COUNTING = {"characteristics": ["ip"], "limit": 0, "period": 60}
@@ -137,3 +140,60 @@ def test_a_refusal_that_was_not_kept_shows_no_id(limiter, settings, caplog):
     assert "RateLimit-Decision" not in response
     assert "Reference" not in response.content.decode()
     assert "decision=" not in caplog.text
+
+
+FOREIGN = [b"", b"{}", b"[]", b"null", b"7", b'{"rules": 7}', b'{"at": 1, "rules": [{}]}', b"\xff\xfe", b"[" * 100_000]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("foreign", FOREIGN, ids=lambda text: repr(text[:24]))
+def test_what_others_wrote_under_an_id_is_nothing(admin_client, redis_client, foreign):
+    redis_client.set(":1:rl:decision:abcdefgh", foreign)
+    assert decisions.find("abcdefgh") is None
+    page = admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_explain") + "?decision=abcdefgh")
+    assert (page.status_code, "Nothing is kept under" in page.content.decode()) == (200, True)
+
+
+def test_a_refusal_that_somebody_touched_is_nothing(redis_client):
+    with override_ruleset("search", [Rule("none", limit=0, period=60)]):
+        decision = Limiter("search").check({}).decision
+    assert decisions.find(decision)["limiter"] == "search"
+    [key] = redis_client.keys("*decision*")
+    redis_client.set(key, redis_client.get(key).replace(b"search", b"forged"))
+    assert decisions.find(decision) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", ["list", "set", "string", "hash", "zset"])
+def test_no_page_of_the_admin_breaks_over_what_others_wrote_under_our_keys(admin_client, redis_client, kind):
+    write = {
+        "list": lambda key: redis_client.rpush(key, "x"),
+        "set": lambda key: redis_client.sadd(key, "x"),
+        "string": lambda key: redis_client.set(key, b"\xffx"),
+        "hash": lambda key: redis_client.hset(key, b"\xff", "x"),
+        "zset": lambda key: redis_client.zadd(key, {"x": "inf"}),
+    }[kind]
+    ruleset = Ruleset.objects.create(name="search")
+    rule = RuleRow.objects.create(ruleset=ruleset, name="all", characteristics=["ip"], limit=0, period=60)
+    with override_ruleset("search", [Rule("all", characteristics=["ip"], limit=0, period=60)]):
+        Limiter("search").check({"ip": "203.0.113.7"})
+        clients.write()
+        live.write()
+        keys = redis_client.keys("*search*") + redis_client.keys("*decision*")
+        assert len(keys) >= 4
+        for key in keys:
+            redis_client.delete(key)
+            write(key)
+        name = "admin:django_ratelimit_rules_ruleset"
+        pages = [
+            reverse(f"{name}_live", args=["search"]),
+            reverse(f"{name}_change", args=[ruleset.pk]),
+            reverse(f"{name}_switch", args=[ruleset.pk, "off"]),
+            reverse(f"{name}_turn", args=[ruleset.pk, rule.pk, "demote"]),
+            reverse(f"{name}_explain") + "?decision=" + keys[-1].decode().rpartition(":")[2],
+        ]
+        for page in pages:
+            assert admin_client.get(page).status_code == 200, page
+        asked = {"limiter": "search", "method": "GET", "ip": "203.0.113.7"}
+        for button in ({}, {"reset": "1", "reason": "because"}):
+            assert admin_client.post(reverse(f"{name}_explain"), asked | button).status_code == 200

@@ -81,16 +81,23 @@ def _panel(limiter: str) -> dict[str, Any]:
     ]
     known = {rule.name for rule in effective.ruleset.rules}
     gone = [{"name": name, "chart": drawn.of(name, hour.of(name))} for name in hour.rules if name not in known]
-    heaviest = live.heaviest(limiter)
     return {
         "mode": effective.ruleset.mode,
         "version": effective.ruleset.version,
         "all": drawn.of("all calls", hour.all),
         "lines": lines,
         "gone": gone,
-        "heaviest": heaviest,
-        "heavy": [_shown(heavy) for heavy in heaviest.counters],
+        **_heaviest(limiter),
     }
+
+
+def _heaviest(limiter: str) -> dict[str, Any]:
+    try:
+        heaviest = live.heaviest(limiter)
+    except CountersUnavailable as error:
+        # Odd data under one key: the hour is told all the same.
+        return {"heavy_problem": str(error)}
+    return {"heaviest": heaviest, "heavy": [_shown(heavy) for heavy in heaviest.counters]}
 
 
 def _shown(heavy: Heavy) -> dict[str, Any]:
