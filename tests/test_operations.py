@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ TURN = "admin:django_ratelimit_rules_ruleset_turn"
 IMPORT = "admin:django_ratelimit_rules_ruleset_import"
 EXPORT = "admin:django_ratelimit_rules_ruleset_export"
 EXPORT_ALL = "admin:django_ratelimit_rules_ruleset_export_all"
+DELETED = "admin:django_ratelimit_rules_ruleset_deleted"
+PAST = "admin:django_ratelimit_rules_ruleset_past"
+UNDELETE = "admin:django_ratelimit_rules_ruleset_undelete"
 DELETE = "admin:django_ratelimit_rules_ruleset_delete"
 TEXT = """\
 search:
@@ -144,6 +148,36 @@ def test_deleting_a_ruleset_and_renaming_it_are_versions_of_both_names(admin_cli
     assert admin_client.post(reverse(DELETE, args=[ruleset.pk]), {"post": "yes"}).status_code == 302
     said = [(v.ruleset, v.number, bool(v.text)) for v in RulesetVersion.objects.order_by("ruleset", "number")]
     assert said == [("find", 1, True), ("find", 2, False), ("search", 1, True), ("search", 2, False)]
+
+
+def test_a_deleted_ruleset_is_listed_with_its_history_and_comes_back(admin_client, ruleset):
+    before = now()
+    assert admin_client.post(reverse(DELETE, args=[ruleset.pk]), {"post": "yes"}).status_code == 302
+    listed = read(admin_client.get(reverse(LIST)))
+    assert f'href="{reverse(DELETED)}"' in listed
+    past = reverse(PAST, args=["search"])
+    gone = read(admin_client.get(reverse(DELETED)))
+    assert f'<a href="{past}">search</a>' in gone
+    assert "admin</td><td>deleted in the admin" in gone
+    text = read(admin_client.get(past))
+    assert "Gone: ruleset search" in " ".join(re.sub("<[^>]*>", " ", text).split()).replace("- Gone", "Gone")
+    assert "Restore version 1" in text
+    assert "Restore version 2" not in text, "which says that there is none"
+    undelete = reverse(UNDELETE, args=["search", 1])
+    assert confirm(admin_client, undelete).status_code == 302
+    assert now() == before
+    assert (latest().number, latest().reason, Ruleset.objects.get().version) == (3, "because", 3)
+    assert "No ruleset was deleted" in read(admin_client.get(reverse(DELETED)))
+    assert admin_client.get(past).url == reverse(HISTORY, args=[Ruleset.objects.get().pk])
+    assert admin_client.get(reverse(PAST, args=["never"])).status_code == 404
+    assert admin_client.get(reverse(UNDELETE, args=["never", 1])).status_code == 404
+
+
+def test_a_renamed_rulesets_old_name_is_among_the_deleted(admin_client, ruleset):
+    page = Page(admin_client, reverse(CHANGE, args=[ruleset.pk]))
+    page.data["name"] = "find"
+    assert page.save()
+    assert reverse(PAST, args=["search"]) in read(admin_client.get(reverse(DELETED)))
 
 
 def test_what_an_operator_wrote_is_escaped_in_history_and_confirmation(admin_client, ruleset):

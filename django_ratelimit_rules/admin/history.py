@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from .. import rulesdiff, rulestext, versions
@@ -26,8 +29,13 @@ else:
     Mixin, BaseForm = object, forms.ModelForm
 
 PER_PAGE = 10
+GONE_PER_PAGE = 50
 CHANGE_PAGE = "admin:django_ratelimit_rules_ruleset_change"
 HISTORY_PAGE = "admin:django_ratelimit_rules_ruleset_history"
+LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
+PAST_PAGE = "admin:django_ratelimit_rules_ruleset_past"
+RESTORE_PAGE = "admin:django_ratelimit_rules_ruleset_restore"
+UNDELETE_PAGE = "admin:django_ratelimit_rules_ruleset_undelete"
 
 
 class RulesetForm(BaseForm):
@@ -71,10 +79,16 @@ class Versioned(Mixin):
             super().delete_queryset(request, queryset)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the page that restores a version."""
-        view = self.admin_site.admin_view(self.restore_view)
-        name = "django_ratelimit_rules_ruleset_restore"
-        return [path("<path:object_id>/history/<int:number>/restore/", view, name=name), *super().get_urls()]
+        """Add the page that restores a version, and those of rulesets that are not there any more."""
+        wrap = self.admin_site.admin_view
+        name = "django_ratelimit_rules_ruleset"
+        return [
+            path("deleted/", wrap(self.deleted_view), name=f"{name}_deleted"),
+            path("deleted/<slug:limiter>/", wrap(self.past_view), name=f"{name}_past"),
+            path("deleted/<slug:limiter>/<int:number>/restore/", wrap(self.undelete_view), name=f"{name}_undelete"),
+            path("<path:object_id>/history/<int:number>/restore/", wrap(self.restore_view), name=f"{name}_restore"),
+            *super().get_urls(),
+        ]
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
@@ -83,40 +97,84 @@ class Versioned(Mixin):
         ruleset = self.get_object(request, object_id)
         context = dict(extra_context or {})
         if ruleset is not None:
-            pages = Paginator(RulesetVersion.objects.filter(ruleset=ruleset.name).order_by("-number"), PER_PAGE)
-            page = pages.get_page(request.GET.get("page"))
-            context |= {"versions": list(_with_changes(list(page))), "versions_page": page, "ruleset": ruleset}
-            context["may_restore"] = self.has_change_permission(request, ruleset)
+            context |= {"ruleset": ruleset, "now": ruleset.version, **self._versions(request, ruleset.name, ruleset)}
         return super().history_view(request, object_id, context)
+
+    def deleted_view(self, request: HttpRequest) -> HttpResponse:
+        """List the rulesets that were deleted, the last one first."""
+        self._may_look(request)
+        newest = RulesetVersion.objects.filter(ruleset=OuterRef("ruleset")).order_by("-number").values("number")[:1]
+        there = Ruleset.objects.values("name")
+        gone = RulesetVersion.objects.filter(number=Subquery(newest)).exclude(ruleset__in=there).order_by("-created_at")
+        page = Paginator(gone, GONE_PER_PAGE).get_page(request.GET.get("page"))
+        return self._page(request, "deleted.html", {"title": "Deleted rulesets", "versions_page": page})
+
+    def past_view(self, request: HttpRequest, limiter: str) -> HttpResponse:
+        """Show the versions of a ruleset by its name; of one that is there, on its own page."""
+        self._may_look(request)
+        ruleset = Ruleset.objects.filter(name=limiter).first()
+        if ruleset is not None:
+            return HttpResponseRedirect(reverse(HISTORY_PAGE, args=[ruleset.pk]))
+        context = self._versions(request, limiter, None)
+        if not context["versions"]:
+            raise Http404
+        return self._page(request, "past.html", {"title": f"History of {limiter}, which was deleted", **context})
 
     def restore_view(self, request: HttpRequest, object_id: str, number: int) -> HttpResponse:
         """Restore a version once that is confirmed."""
         ruleset = self.get_object(request, object_id)
         if ruleset is None:
             raise Http404
+        return self._restore(request, ruleset.name, number, ruleset)
+
+    def undelete_view(self, request: HttpRequest, limiter: str, number: int) -> HttpResponse:
+        """Restore a version of a ruleset by its name, once that is confirmed."""
+        return self._restore(request, limiter, number, Ruleset.objects.filter(name=limiter).first())
+
+    def _restore(self, request: HttpRequest, name: str, number: int, ruleset: Ruleset | None) -> HttpResponse:
         guards.require(request, *self.writes)  # type: ignore[attr-defined]
-        version = RulesetVersion.objects.filter(ruleset=ruleset.name, number=number).first()
+        version = RulesetVersion.objects.filter(ruleset=name, number=number).first()
         if version is None:
             raise Http404
-        history = reverse(HISTORY_PAGE, args=[ruleset.pk])
         try:
             after = {name: rulestext.of_tier(said) for name, said in rulestext.load(version.text, str(version)).items()}
         except InvalidRulesFile as error:
             messages.error(request, f"This version cannot be restored as it is. {error}")
-            return HttpResponseRedirect(history)
+            return HttpResponseRedirect(reverse(PAST_PAGE, args=[name]))
         step = Step(
-            title=f"Restore version {number} of {ruleset.name}",
+            title=f"Restore version {number} of {name}",
             action=f"restored version {number}",
             button=f"Restore version {number}",
-            names=[ruleset.name],
-            before=rulestext.stored([ruleset.name]),
+            names=[name],
+            before=rulestext.stored([name]),
             after=after,
             perform=lambda author: versions.restore(version, author),
-            done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
+            done=reverse(CHANGE_PAGE, args=[ruleset.pk]) if ruleset else reverse(LIST_PAGE),
             said=["The rules become what they were then, as a new version. Counters go on where rule names stay."],
             ruleset=ruleset,
         )
         return confirm(self, request, step)
+
+    def _versions(self, request: HttpRequest, name: str, ruleset: Ruleset | None) -> dict[str, Any]:
+        pages = Paginator(RulesetVersion.objects.filter(ruleset=name).order_by("-number"), PER_PAGE)
+        page = pages.get_page(request.GET.get("page"))
+        shown = []
+        for each in _with_changes(list(page)):
+            restore = (RESTORE_PAGE, [ruleset.pk]) if ruleset else (UNDELETE_PAGE, [name])
+            shown.append({**each, "restore": reverse(restore[0], args=[*restore[1], each["version"].number])})
+        return {
+            "versions": shown,
+            "versions_page": page,
+            "may_restore": self.has_change_permission(request, ruleset),
+        }
+
+    def _may_look(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
+    def _page(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        context = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        return TemplateResponse(request, f"django_ratelimit_rules/{template}", context)
 
 
 def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
