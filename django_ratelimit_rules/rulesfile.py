@@ -29,6 +29,8 @@ from .tiers import TierRules, tier_rules
 Stamp = tuple[int, int, int]
 FIELDS = ("description", "mode", "failure_mode", "partition_by", "rules")
 MAX_BYTES = 10_000_000
+# Conditions nest no more than 16 deep; for what is nested by the thousand PyYAML takes minutes.
+MAX_DEPTH = 50
 
 
 def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
@@ -58,6 +60,22 @@ def read(path: str | os.PathLike[str], check: Check | None = None) -> dict[str, 
 def read_text(text: str, name: str | Path, check: Check | None = None) -> dict[str, TierRules]:
     """As :func:`read`, of a text; ``name`` stands in errors, and is JSON when it ends in ``.json``."""
     return RulesFile(Path(name), text, check).read()
+
+
+class ShallowLoader(yaml.SafeLoader):
+    """PyYAML's loader, which refuses what is nested too deep as soon as it gets there."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Return the next node."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=f"nested more than {MAX_DEPTH} deep", problem_mark=mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 class RulesFile:
@@ -138,7 +156,7 @@ class RulesFile:
                 json.loads(text)
                 # In JSON a tab can only be white space, where YAML does not want it.
                 text = text.replace("\t", " ")
-            root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+            root: yaml.Node | None = yaml.compose(text, Loader=ShallowLoader)
         except json.JSONDecodeError as error:
             raise InvalidRulesFile(f"{self.path}:{error.lineno}: is no JSON: {error.msg}") from error
         except yaml.MarkedYAMLError as error:
