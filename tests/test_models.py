@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
@@ -222,33 +219,6 @@ def test_fixtures_with_natural_keys_bring_the_rules_to_another_database(ruleset)
     rule = Rule.objects.get_by_natural_key("search", "per_ip")
     assert (rule.ruleset.name, rule.limit) == ("search", 5)
     assert Ruleset.objects.get_by_natural_key("search") == rule.ruleset
-
-
-PROJECT = """
-import sys
-from django.conf import settings
-settings.configure(
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_ratelimit_rules"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    DEFAULT_AUTO_FIELD="django.db.models." + sys.argv[1], USE_TZ=sys.argv[2] == "tz", LANGUAGE_CODE=sys.argv[3],
-)
-import django
-django.setup()
-from django.core.management import call_command
-call_command("makemigrations", check=True, dry_run=True)
-"""
-
-
-@pytest.mark.parametrize(
-    "project", [("AutoField", "tz", "en"), ("BigAutoField", "local", "de"), ("SmallAutoField", "tz", "ar")]
-)
-def test_a_project_is_never_given_a_migration_for_this_app_whatever_its_settings(project):
-    # Report 34: without a default_auto_field of its own, an app grows migrations in other people's projects.
-    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    made = subprocess.run(
-        [sys.executable, "-c", PROJECT, *project], capture_output=True, text=True, timeout=60, env=environment
-    )
-    assert (made.returncode, made.stdout.strip()) == (0, "No changes detected"), made.stderr
 
 
 def test_the_migration_builds_what_the_models_say():

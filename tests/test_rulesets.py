@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
-import textwrap
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from django.conf import settings as django_settings
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -149,82 +143,6 @@ def test_without_any_database_code_rules_are_in_force(caplog):
 async def test_the_first_load_of_a_process_may_come_from_an_asynchronous_check():
     limiter = Limiter("async_first", rules=[{"name": "per_user", **COUNTING}])
     assert (await limiter.acheck({"user": 1})).matched
-
-
-FOLLOWER = textwrap.dedent(
-    """
-    import django
-    django.setup()
-    from django_ratelimit_rules import Limiter, rulesets
-    import sys, time
-    Limiter("edited").check({"user": 0})
-    for _ in sys.stdin:
-        started = time.monotonic()
-        before = rulesets.get("edited")
-        print("watching", flush=True)
-        while rulesets.get("edited").rules == before.rules and time.monotonic() - started < 40:
-            Limiter("edited").check({"user": 0})
-            time.sleep(0.005)
-        print(time.time(), [rule.limit for rule in rulesets.get("edited").rules], flush=True)
-    """
-)
-
-
-@pytest.fixture
-def site(tmp_path, django_db_blocker) -> Iterator[dict[str, str]]:
-    """A database file of its own, with a ruleset in it, and the environment of processes that use it."""
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "tests.settings",
-        "RATELIMIT_TEST_DB": str(tmp_path / "site.sqlite3"),
-        "RATELIMIT_TEST_REDIS_URL": django_settings.REDIS_URL,
-    }
-    subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], env=environment, check=True)
-    return environment
-
-
-def run_here(site: dict[str, str], program: str) -> None:
-    """Run some lines in a process of its own, as an admin's request would be."""
-    program = "import django; django.setup()\nfrom django_ratelimit_rules.models import Rule, Ruleset\n" + program
-    subprocess.run([sys.executable, "-c", program], env=site, check=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "seconds"),
-    [
-        ("rule = Rule.objects.get(); rule.limit = 7; rule.save()", 1.3),
-        ("Rule.objects.update(limit=7)", 1.3),
-        (
-            "from django.db import connection\n"
-            "connection.cursor().execute('UPDATE django_ratelimit_rules_rule SET \"limit\" = 7')",
-            30,
-        ),
-    ],
-    ids=["save", "queryset update", "raw sql"],
-)
-def test_another_process_follows_a_change_in_time(site, change, seconds):
-    # Report 33.
-    run_here(site, "Rule.objects.create(ruleset=Ruleset.objects.create(name='edited'), name='r', limit=100, period=60)")
-    follower = subprocess.Popen(
-        [sys.executable, "-c", FOLLOWER], env=site, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        follower.stdin.write("go\n")
-        follower.stdin.flush()
-        assert follower.stdout.readline() == "watching\n"
-        run_here(
-            site,
-            change
-            + "\nimport time, pathlib; pathlib.Path('%s').write_text(str(time.time()))"
-            % (site["RATELIMIT_TEST_DB"] + ".t"),
-        )
-        with open(site["RATELIMIT_TEST_DB"] + ".t") as file:
-            changed = float(file.read())
-        seen, limits = follower.stdout.readline().split(" ", 1)
-        assert limits == "[7]\n"
-        assert float(seen) - changed < seconds
-    finally:
-        follower.kill()
-        follower.communicate()
 
 
 @pytest.mark.django_db
