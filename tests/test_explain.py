@@ -235,6 +235,13 @@ def test_a_reset_forgets_counters_and_bans_of_one_caller_and_stands_in_the_histo
     assert entry.change_message.endswith("Reason: ticket 7")
 
 
+def test_a_link_asks_at_once_and_counts_nothing(admin_client, url, keys):
+    with override_ruleset("search", [Rule("all", **COUNTING)]):
+        page = admin_client.get(url, {"limiter": "search", "ip": IP, "explain": "now"}).content.decode()
+        assert 'id="ratelimit-verdict"' in page
+        assert keys() == []
+
+
 def test_a_reset_needs_a_reason_and_a_post(ask, admin_client, url):
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         Limiter("search").check({"ip": IP})

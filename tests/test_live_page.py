@@ -81,7 +81,12 @@ def test_the_page_tells_the_hour_of_every_rule_in_force_and_the_fullest_counters
     assert "3 calls, 1 over the limit, 1 blocked in the last hour" in words
     assert "version 7 at" in words
     assert "No calls in the last hour." in re.search(r'<th scope="row">staff <.*?</tr>', page, re.S)[0]
-    assert "<code>203.0.113.7</code></td><td>2 of 2</td><td>3</td>" in page
+    counter = re.search(r'<tr class="ratelimit-full">.*?</tr>', page, re.S)[0]
+    assert re.search(r"203\.0\.113\.7.*<td>2 of 2</td><td>3</td><td>[1-9]", counter)
+    assert (
+        'href="/admin/django_ratelimit_rules/ruleset/explain/?limiter=search&amp;ip=203.0.113.7&amp;explain=now"'
+        in counter
+    )
     assert "1 of 1 counters" in page
 
 

@@ -60,10 +60,13 @@ class Charts:
         )
 
     def _totals(self, series: Series) -> str:
-        calls, exceeded, blocked = (f"<strong>{number:,}</strong>" for number in series.totals)
+        calls, exceeded, blocked = series.totals
+        over, refused = ("exceeded" if exceeded else "none"), ("blocked" if blocked else "none")
         return (
-            f'<span>{calls} calls, <span class="ratelimit-word-exceeded">{exceeded} over the limit</span>,'
-            f' <span class="ratelimit-word-blocked">{blocked} blocked</span> in the last hour{self._said}</span>'
+            f"<span><strong>{calls:,}</strong> calls, "
+            f'<span class="ratelimit-word-{over}"><strong>{exceeded:,}</strong> over the limit</span>, '
+            f'<span class="ratelimit-word-{refused}"><strong>{blocked:,}</strong> blocked</span>'
+            f" in the last hour; at most {max(series.calls):,} calls a minute{self._said}</span>"
         )
 
     def _table(self, name: str, series: Series) -> str:

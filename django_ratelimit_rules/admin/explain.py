@@ -18,7 +18,7 @@ from django.urls import URLPattern, path
 
 from .. import checkpoints, decisions, rulesets
 from ..engine import Explanation
-from ..engine.values import spell_duration
+from ..engine.values import ANONYMOUS, spell_duration
 from ..exceptions import CountersUnavailable
 from ..limiter import Limiter
 from ..models import Ruleset
@@ -34,6 +34,9 @@ else:
     Mixin = object
 
 MAX_KEYS_NOTED = 20
+# What a link to this page may say; with ASK it is answered at once, as looking changes nothing.
+ASKABLE = ("limiter", "user", "ip", "path", "method")
+ASK = "explain"
 
 
 class Explains(Mixin):
@@ -49,9 +52,9 @@ class Explains(Mixin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         limiters = sorted(rulesets.limiters() | checkpoints.named())
-        posted = request.POST if request.method == "POST" else None
-        initial = {name: request.GET[name] for name in ("limiter", "user", "ip", "path") if name in request.GET}
-        form = AskingForm(posted, initial=initial, limiters=limiters, host=request.get_host())
+        asked = request.POST if request.method == "POST" else request.GET if ASK in request.GET else None
+        initial = {name: request.GET[name] for name in ASKABLE if name in request.GET}
+        form = AskingForm(asked, initial=initial, limiters=limiters, host=request.get_host())
         context: dict[str, Any] = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -61,10 +64,11 @@ class Explains(Mixin):
             "may_reset": guards.may(request, guards.RESET),
             "max_reason": MAX_REASON,
         }
-        if posted is not None and form.is_valid():
+        if asked is not None and form.is_valid():
             context |= self._answer(request, form)
         elif context["decision"]:
             context |= self._kept(request, context["decision"])
+            form.initial.update(_asked_then(context.get("said", {})))
         if "said" in context:
             ruleset = Ruleset.objects.filter(name=context["said"]["limiter"]).first()
             editable = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
@@ -123,6 +127,12 @@ class Explains(Mixin):
         return {"said": _shown(kept), "at": datetime.fromtimestamp(float(kept.get("at", 0)), UTC)}
 
 
+def _asked_then(said: dict[str, Any]) -> dict[str, str]:
+    """Return what is known of who was refused, so that they can be asked about now, and reset."""
+    known = dict(said.get("values", ()), limiter=said.get("limiter"))
+    return {name: text for name, text in known.items() if name in ASKABLE and text not in (None, ANONYMOUS)}
+
+
 def verdict(said: dict[str, Any]) -> str:
     """Return the answer in one sentence."""
     if said["mode"] == "off":
@@ -132,7 +142,7 @@ def verdict(said: dict[str, Any]) -> str:
         return f"{'Refused' if blocked else 'Let through'}: the check fails, and the failure mode answers."
     if blocked:
         wait = said["retry_after"]
-        when = "waiting does not help" if wait is None else f"it may pass in {_seconds(wait)}"
+        when = "waiting does not help" if wait is None else f"it may pass in {wait_in_words(wait)}"
         return f"Refused by {said['rule']}; {when}."
     if said["skipped"]:
         return f"Let through by {said['rule']}, uncounted."
@@ -145,7 +155,7 @@ def _shown(said: dict[str, Any]) -> dict[str, Any]:
     for rule in said["rules"]:
         reading = rule["reading"]
         if reading:
-            reading["reset"] = _seconds(reading["reset_after"])
+            reading["reset"] = wait_in_words(reading["reset_after"])
             reading["per"] = spell_duration(reading["period"])
     return {**said, "verdict": verdict(said), "blocked": said["action"] == "block"}
 
@@ -159,7 +169,7 @@ def _writable(value: Any) -> Any:
     return [_writable(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _seconds(seconds: float) -> str:
+def wait_in_words(seconds: float) -> str:
     """Return a wait as people say it, to the second above."""
     whole = int(-(-seconds // 1))
     hours, minutes = whole // 3600, whole % 3600 // 60

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from .. import checkpoints, live, rulesets
+from ..engine import Ruleset as Rules
 from ..engine import sentence
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion
 from .charts import Charts, Mark
+from .explain import ASK, wait_in_words
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 else:
     Mixin = object
 
+# Not the escapes of a counter's key, its digests, and networks.
+_PLAIN = re.compile(r"[0-9a-fA-F.:-]+")
+ASKED_BY = (("ip",), ("user",))
 OFF = "Not counted: RATELIMIT_RULES_LIVE is off."
 
 
@@ -87,22 +94,31 @@ def _panel(limiter: str) -> dict[str, Any]:
         "all": drawn.of("all calls", hour.all),
         "lines": lines,
         "gone": gone,
-        **_heaviest(limiter),
+        **_heaviest(limiter, effective.ruleset),
     }
 
 
-def _heaviest(limiter: str) -> dict[str, Any]:
+def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
     try:
         heaviest = live.heaviest(limiter)
     except CountersUnavailable as error:
         # Odd data under one key: the hour is told all the same.
         return {"heavy_problem": str(error)}
-    return {"heaviest": heaviest, "heavy": [_shown(heavy) for heavy in heaviest.counters]}
+    return {"heaviest": heaviest, "heavy": [_shown(limiter, heavy, ruleset) for heavy in heaviest.counters]}
 
 
-def _shown(heavy: Heavy) -> dict[str, Any]:
-    reset = int(-(-heavy.reset_after // 1))
-    return {**heavy._asdict(), "reset": reset, "full": heavy.banned or heavy.used >= heavy.limit}
+def _shown(limiter: str, heavy: Heavy, ruleset: Rules) -> dict[str, Any]:
+    reset, full = wait_in_words(heavy.reset_after), heavy.banned or heavy.used >= heavy.limit
+    return {**heavy._asdict(), "reset": reset, "full": full, "explain": _explained(limiter, heavy, ruleset)}
+
+
+def _explained(limiter: str, heavy: Heavy, ruleset: Rules) -> str:
+    """Return the address that explains who is counted, where a counter tells that: by one address or one user."""
+    by = next((rule.characteristics for rule in ruleset.rules if rule.name == heavy.rule), ())
+    if by not in ASKED_BY or not _PLAIN.fullmatch(heavy.who):
+        return ""
+    asked = {"limiter": limiter, by[0]: heavy.who, ASK: "now"}
+    return f"{reverse('admin:django_ratelimit_rules_ruleset_explain')}?{urlencode(asked)}"
 
 
 def _marks(limiter: str, hour: LastHour) -> list[Mark]:
