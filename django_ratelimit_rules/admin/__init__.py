@@ -63,7 +63,7 @@ class RulesetAdmin(Operations, Listing, BaseAdmin):
     """One page per limiter."""
 
     inlines = (RuleInline,)
-    list_display = ("name", "look", "mode_in_short", "number_of_rules", "summary", "updated_at")
+    list_display = ("name", "look", "mode_in_short", "number_of_rules", "summary", "changed")
     list_filter = ("mode", "failure_mode", "rules__action", "updated_at")
     search_fields = ("name", "description", "rules__name")
     readonly_fields = ("version_in_force", "properties")

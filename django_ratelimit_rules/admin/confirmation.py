@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from .. import rulesdiff, rulestext
+from ..conf import settings
 from ..exceptions import InvalidRulesFile
 from ..models import Ruleset
 from ..rulestext import Rulesets
@@ -85,7 +86,7 @@ def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     except InvalidRulesFile as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Done: {step.action}. In force everywhere within the refresh time.")
+        messages.success(request, f"Done: {step.action}. In force everywhere within {settings.REFRESH_SECONDS:g} s.")
         for ruleset in [step.ruleset] if step.ruleset else Ruleset.objects.filter(name__in=step.names):
             said = f"{step.action}: {author.reason}" if author.reason else step.action
             admin.log_change(request, ruleset, said)

@@ -88,8 +88,8 @@ class Explains(Mixin):
             else:
                 messages.error(request, "Nothing was reset: say why, for the history.")
         explanation = limiter.explain(identifier, made_up)
-        keys = [rule.counter for rule in explanation.rules if rule.counter]
-        return {"said": _shown(explanation.as_dict()), "counters": keys}
+        counters = [rule for rule in explanation.rules if rule.counter]
+        return {"said": _shown(explanation.as_dict()), "counters": counters}
 
     def _reset(
         self, request: HttpRequest, limiter: Limiter, identifier: dict[str, Any], seen: Explanation, reason: str

@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import smart_split, unescape_string_literal
+from django.utils.timesince import timesince
 
 from ..engine.rules import NAME
 from ..models import Rule, Ruleset
@@ -80,6 +81,12 @@ class Listing(Mixin):
     def summary(self, ruleset: Any) -> SafeString:
         """The first rules, as sentences."""
         return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
+
+    @admin.display(description="changed", ordering="updated_at")
+    def changed(self, ruleset: Ruleset) -> SafeString:
+        """How long ago something was changed."""
+        when, ago = ruleset.updated_at.isoformat(timespec="seconds"), timesince(ruleset.updated_at, depth=1)
+        return format_html('<time datetime="{}" title="{}">{} ago</time>', when, when, ago)
 
     @admin.display(description="now")
     def look(self, ruleset: Ruleset) -> SafeString:
