@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -54,6 +55,11 @@ class Node:
         except redis.ConnectionError:
             return False
 
+    def offset(self) -> int:
+        """How much of the writes it has seen."""
+        role = self.ask("ROLE")
+        return int(role[1] if role[0] == b"master" else role[4])
+
     def kept(self) -> int:
         """What a replica, whose master is gone, has of the one plain counter that there is."""
         wait_until(lambda: self.ask("ROLE")[3] != b"connected", what="the replica to miss its master")
@@ -64,6 +70,13 @@ class Node:
         self._process.kill()
         self._process.wait()
         self._client.close()
+
+    def hang(self) -> None:
+        """Let it neither answer nor close a connection until it is resumed, or killed."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     @property
     def runs(self) -> bool:
@@ -113,21 +126,20 @@ class Cluster:
         self.wait_until_well()
 
     def wait_until_well(self) -> None:
-        """Start what was killed, and wait until every node agrees that each shard has a master and a replica."""
+        """Start or resume all, and wait until every node agrees that each shard has a master and a replica."""
         for node in self.nodes:
-            if not node.runs:
-                node.start()
+            node.resume() if node.runs else node.start()
         wait_until(self._is_well, 30, "the cluster to be well")
 
-    def owner(self, slot: int) -> ClusterNode:
-        """The master that holds a slot."""
-        for start, end, master, *_ in self._running().ask("CLUSTER SLOTS"):
+    def owner(self, slot: int, beside: Node | None = None) -> ClusterNode:
+        """The master that holds a slot, as one server says; not the one given."""
+        for start, end, master, *_ in self._running(beside).ask("CLUSTER SLOTS"):
             if start <= slot <= end:
                 return self._node(master)
         raise LookupError(f"nobody holds slot {slot}")
 
-    def owner_of(self, key: str) -> ClusterNode:
-        return self.owner(key_slot(key.encode()))
+    def owner_of(self, key: str, beside: Node | None = None) -> ClusterNode:
+        return self.owner(key_slot(key.encode()), beside)
 
     def replica(self, slot: int) -> ClusterNode:
         """The replica of the master that holds a slot."""
@@ -175,8 +187,8 @@ class Cluster:
         slots: list[Any] = self._running().ask("CLUSTER SLOTS")
         return slots
 
-    def _running(self) -> ClusterNode:
-        return next(node for node in self.nodes if node.runs)
+    def _running(self, beside: Node | None = None) -> ClusterNode:
+        return next(node for node in self.nodes if node.runs and node is not beside)
 
     def _node(self, said: Iterable[Any]) -> ClusterNode:
         _, port, *_ = said

@@ -153,7 +153,9 @@ class ClusterConnections:
 
     def _leave_those_gone(self) -> None:
         for address in set(self._by_address) - set(self.topology.addresses()):
-            self._by_address.pop(address).close()
+            gone = self._by_address.pop(address, None)
+            if gone is not None:
+                gone.close()
 
 
 class ClusterPipelines:

@@ -38,6 +38,24 @@ def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_clus
         assert answers == {(False, False), (True, False), (mode == "closed", True)}
 
 
+def test_a_master_that_hangs_is_given_up_and_counting_goes_on_exactly_when_it_comes_back(fragile_cluster):
+    cluster, limiter = fragile_cluster, Limiter("hanging")
+    with override_ruleset("hanging", [Rule("all", limit=LIMIT, period=600)], failure_mode="closed"):
+        master, replica = cluster.owner_of("{hanging}"), cluster.replica_of("{hanging}")
+        before = sum(not limiter.check({}).blocked for _ in range(LIMIT // 10))
+        wait_until(lambda: replica.offset() == master.offset(), what="the replica to be in step")
+        master.hang()
+        with load("hanging", lambda _: {}, "async") as calls:
+            wait_until(lambda: cluster.owner_of("{hanging}", beside=master) is replica, what="the replica to take over")
+            wait_until(lambda: calls.admitted, what="the replica to be asked")
+            master.resume()
+            wait_until(lambda: before + calls.admitted >= LIMIT, 20, "the limit to be reached")
+            wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
+        assert before + calls.admitted == LIMIT
+        # A time-out for whoever asked first, and for those who tried again after a pause.
+        assert calls.slowest < 5
+
+
 @pytest.fixture
 def partly_covered(fragile_cluster):
     """A cluster whose other servers go on while one master is gone."""
