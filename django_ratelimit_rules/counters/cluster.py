@@ -23,7 +23,8 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from .connections import TIMEOUT, Connections, Key
 from .pipeline import Pipelines
-from .topology import Address, Send, Topology, Wait, Way, slot_of
+from .slots import Address, slot_of
+from .topology import Send, Topology, Wait, Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,11 @@ class ClusterConnections:
     def __init__(self, server: Server, startup: Sequence[Address]) -> None:
         self._server = server
         self._by_address: dict[Address, Connections] = {}
-        timeout = server.connection_kwargs.get("socket_timeout") or TIMEOUT
-        self.topology = Topology(startup, patience=min(timeout, TIMEOUT))
+        options = server.connection_kwargs
+        user, password = (options.get(name) for name in ("username", "password"))
+        credentials = ["AUTH2", user, password] if user else ["AUTH", password] if password else []
+        patience = min(options.get("socket_timeout") or TIMEOUT, TIMEOUT)
+        self.topology = Topology(startup, patience, credentials)
 
     def ask(self, *command: Any) -> Any:
         """Send a command to the server that holds its first key. Raises RedisError or OSError."""
@@ -103,7 +107,7 @@ class ClusterConnections:
     def servers(self) -> list[Connections]:
         """Return the connections to each master, for what is asked of all."""
         self._go(self.topology.known())
-        return [self._to(address) for address in self.topology.masters()]
+        return [self._to(address) for address in self.topology.slots.masters()]
 
     def together(self, keys: Sequence[Key]) -> list[list[Key]]:
         """Return keys in groups that one command may name: those of one slot."""
@@ -152,7 +156,7 @@ class ClusterConnections:
         return connections
 
     def _leave_those_gone(self) -> None:
-        for address in set(self._by_address) - set(self.topology.addresses()):
+        for address in set(self._by_address) - set(self.topology.slots.servers()):
             gone = self._by_address.pop(address, None)
             if gone is not None:
                 gone.close()
@@ -193,7 +197,7 @@ class ClusterPipelines:
         pipelines = self._by_address.get(turn.address)
         if pipelines is None:
             pipelines = self._by_address[turn.address] = Pipelines(self._cluster.server(turn.address))
-            for gone in set(self._by_address) - {turn.address, *self._cluster.topology.addresses()}:
+            for gone in set(self._by_address) - {turn.address, *self._cluster.topology.slots.servers()}:
                 await self._by_address.pop(gone).aclose()
         if turn.asking:
             return (await pipelines.ask_all([("ASKING",), turn.command]))[1]

@@ -3,6 +3,11 @@
 A command goes in; what to send where comes out, turn by turn, and is told what came of it. Nothing here waits or opens
 a connection: :mod:`cluster` does, in both colours. A command is sent again only where the server says that it did not
 run (MOVED, ASK, TRYAGAIN); after anything else it may have counted, and the caller is told.
+
+While a slot goes from one server to another, neither runs a script of which some keys are here and some there, or
+nowhere yet (TRYAGAIN). For slots of many keys that may last minutes. So the keys of the one check are brought together
+where the slot goes: those still here by MIGRATE, as whoever moves the slot would do it in a moment; in the place of
+those nowhere yet a text that the script takes for no counter. Where that is not allowed, the check waits a little.
 """
 
 from __future__ import annotations
@@ -14,14 +19,13 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 
 from .breaker import Breaker
 from .connections import NothingRan, is_sick
+from .slots import Address, SlotMap, named_by, slot_of
 
-Address = tuple[str, int]
 Command: TypeAlias = tuple[Any, ...]
 
 FAILURES = (RedisError, OSError, ValueError)
@@ -34,6 +38,9 @@ MOST_ADVISERS = 3
 MOST_REDIRECTIONS = 8
 # Seconds between tries at a slot some of whose keys are elsewhere already.
 FIRST_WAIT, LONGEST_WAIT = 0.002, 0.05
+# Milliseconds that one server may take to hand counters to another, and that stand-ins for missing ones last.
+MIGRATE_MS, STAND_IN_MS = 200, 1000
+SCRIPTS = ("EVALSHA", "EVAL")
 
 
 class ServerUnavailable(RedisConnectionError):
@@ -61,31 +68,21 @@ class Wait(NamedTuple):
 Way: TypeAlias = Generator[Send | Wait, Any, Any]
 
 
-def slot_of(key: str | bytes) -> int:
-    """Return the slot of a key."""
-    return key_slot(key if isinstance(key, bytes) else key.encode())
-
-
 class Topology:
-    """Who holds which slot, as last heard, and how each server is; one for all threads and loops of a process."""
+    """The ways in one cluster, and how each of its servers is; one for all threads and loops of a process.
 
-    def __init__(self, startup: Sequence[Address], patience: float) -> None:
-        self._startup = tuple(startup)
+    A check waits no longer than ``patience``, in seconds, for keys that are just moved. ``credentials`` are what
+    MIGRATE needs to sign in at another server.
+    """
+
+    def __init__(self, startup: Sequence[Address], patience: float, credentials: Sequence[Any] = ()) -> None:
+        self.slots = SlotMap(startup)
         self._patience = patience
-        self._owners: list[Address | None] = []
-        self._replicas: tuple[Address, ...] = ()
+        self._credentials = credentials
         self._breakers: dict[Address, Breaker] = {}
         self._stuck: dict[int, Breaker] = {}
         self._refreshed = 0.0
         _alive.add(self)
-
-    def masters(self) -> list[Address]:
-        """Return all servers that hold something."""
-        return list(dict.fromkeys(owner for owner in self._owners if owner))
-
-    def addresses(self) -> list[Address]:
-        """Return all servers that there are as far as is known."""
-        return list(dict.fromkeys((*self.masters(), *self._replicas, *self._startup)))
 
     def breaker(self, address: Address) -> Breaker:
         """Return a server's own breaker: one that is dead is left alone, and those beside it are not."""
@@ -93,7 +90,7 @@ class Topology:
 
     def known(self) -> Way:
         """The way to know who holds what. Raises RedisError or OSError when no server tells."""
-        if not self._owners:
+        if not self.slots.known:
             yield from self._refresh()
 
     def way(self, command: Command) -> Way:
@@ -102,9 +99,9 @@ class Topology:
         Raises RedisError or OSError; ServerUnavailable when that one server fails.
         """
         yield from self.known()
-        slot = slot_of(command[3 if command[0] in ("EVALSHA", "EVAL") else 1])
+        slot = slot_of(command[3 if command[0] in SCRIPTS else 1])
         counting = command[0] in COUNTING
-        address, asking, redirections, waited = self._owners[slot], False, 0, 0.0
+        address, asking, redirections, waited = self.slots.owner(slot), False, 0, 0.0
         while redirections < MOST_REDIRECTIONS:
             if counting and (address is None or self.breaker(address).is_open):
                 address = yield from self._well(slot, address)
@@ -115,8 +112,8 @@ class Topology:
             except NothingRan as error:
                 self.breaker(address).worked()
                 if error.word == "TRYAGAIN":
-                    waited = yield from self._wait(slot, waited, error)
-                    address, asking = self._owners[slot], False
+                    waited = yield from self._wait(slot, command, waited, error)
+                    address, asking = self.slots.owner(slot), False
                 else:
                     asking = error.word == "ASK"
                     address = yield from self._redirected(slot, address, error)
@@ -141,7 +138,7 @@ class Topology:
         if not pause:
             return address
         yield from self._look_again()
-        owner = self._owners[slot]
+        owner = self.slots.owner(slot)
         if owner and owner != address and not self.breaker(owner).pause():
             return owner
         if address is None:
@@ -150,16 +147,15 @@ class Topology:
 
     def _redirected(self, slot: int, address: Address, error: NothingRan) -> Way:
         """The way to the server that MOVED or ASK names."""
-        host, _, port = error.place.rpartition(":")
-        named = (host or address[0], int(port))
+        named = named_by(error, address)
         if error.word == "MOVED":
             # Hardly a slot moves alone. Who is asked may not have heard of this move yet: it is noted after that.
             yield from self._look_again()
-            self._owners[slot] = named
+            self.slots.move(slot, named)
             self._stuck.pop(slot, None)
         return named
 
-    def _wait(self, slot: int, waited: float, error: NothingRan) -> Way:
+    def _wait(self, slot: int, command: Command, waited: float, error: NothingRan) -> Way:
         """The way past a moment in which some keys of a check are here and others there. Raises when it does not end.
 
         Then the slot is tried without waiting for a while, so that a long move costs no thread its time.
@@ -170,9 +166,38 @@ class Topology:
             pause = self._stuck.setdefault(slot, Breaker()).failed()
         if pause:
             raise ServerUnavailable(f"the keys of slot {slot} are being moved: {error}", pause)
+        together = False
+        if command[0] in SCRIPTS:
+            with suppress(*FAILURES):
+                together = yield from self._gather(slot, command[3 : 3 + int(command[2])])
         seconds = min(max(waited, FIRST_WAIT), LONGEST_WAIT)
-        yield Wait(seconds)
+        if not together:
+            yield Wait(seconds)
         return waited + seconds
+
+    def _gather(self, slot: int, keys: Sequence[Any]) -> Way:
+        """The way to having all keys of a check where their slot goes; whether they are. Raises RedisError or OSError.
+
+        What stands in for a missing key must not be in the way of one that is still here: it is made after these left.
+        """
+        source, target, here = self.slots.owner(slot), None, []
+        if source is None:
+            return False
+        for key in keys:
+            try:
+                if (yield Send(source, ("EXISTS", key))):
+                    here.append(key)
+            except NothingRan as error:
+                if error.word != "ASK":
+                    return True
+                target = named_by(error, source)
+        if target is None:
+            return True
+        if here:
+            yield Send(source, ("MIGRATE", *target, "", 0, MIGRATE_MS, *self._credentials, "KEYS", *here))
+        for key in keys:
+            yield Send(target, ("SET", key, "", "NX", "PX", STAND_IN_MS), asking=True)
+        return True
 
     def _note(self, address: Address, error: Exception) -> None:
         """Note a failure of a server, and raise it; what ails one key or script says nothing about the server."""
@@ -191,7 +216,7 @@ class Topology:
     def _refresh(self) -> Way:
         """The way to know who holds what now. Raises RedisError or OSError when no server tells."""
         self._refreshed = time.monotonic()
-        advisers = sorted(self.addresses(), key=lambda address: self.breaker(address).is_open)
+        advisers = sorted(self.slots.servers(), key=lambda address: self.breaker(address).is_open)
         failure: Exception = RedisConnectionError("no server of the cluster is known")
         for adviser in advisers[:MOST_ADVISERS]:
             try:
@@ -202,30 +227,14 @@ class Topology:
                     self.breaker(adviser).failed()
                 continue
             if reply:
-                self._learn(reply, adviser)
+                self.slots.learn(reply, adviser)
                 return
             failure = RedisConnectionError(f"{adviser[0]}:{adviser[1]} belongs to no cluster")
         raise failure
 
-    def _learn(self, reply: Sequence[Any], adviser: Address) -> None:
-        """Take over what CLUSTER SLOTS says."""
-        owners: list[Address | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
-        replicas: dict[Address, None] = {}
-        for start, end, master, *others in reply:
-            owners[start : end + 1] = [_address(master, adviser)] * (end + 1 - start)
-            replicas.update((_address(other, adviser), None) for other in others)
-        self._owners, self._replicas = owners, tuple(replicas)
-
     def start_afresh(self) -> None:
         """Leave the parent's breakers alone, in a forked child: another thread may have held their locks."""
         self._breakers, self._stuck = {}, {}
-
-
-def _address(server: Sequence[Any], adviser: Address) -> Address:
-    """Return where a server is; one that does not know its own name is at that of whoever told."""
-    host, port = server[0], int(server[1])
-    host = host.decode() if isinstance(host, bytes) else host
-    return (host if host and host != "?" else adviser[0], port)
 
 
 _alive: weakref.WeakSet[Topology] = weakref.WeakSet()

@@ -40,14 +40,14 @@ def main() -> None:
 def cost() -> None:
     """Compare counting two limits on one server alone, on a master of the cluster, and by way of the cluster."""
     from django_ratelimit_rules.counters.redis import RedisCounters
-    from django_ratelimit_rules.counters.topology import slot_of
+    from django_ratelimit_rules.counters.slots import slot_of
     from tests.counters.conftest import make_hit
 
     hits = [make_hit(name, limit=LIMIT) for name in ("a", "b")]
     alone, clustered, direct = (RedisCounters(name) for name in ("default", "cluster", "cluster"))
     clustered.hit(hits)
     cluster: Any = clustered._connect()
-    direct._connections = cluster._to(cluster.topology._owners[slot_of(hits[0].key)])
+    direct._connections = cluster._to(cluster.topology.slots.owner(slot_of(hits[0].key)))
     stores = {"alone": alone, "on its master": direct, "by way of the cluster": clustered}
     times: dict[str, list[float]] = {name: [] for name in stores}
     for _ in range(ROUNDS):

@@ -11,6 +11,7 @@ from redis.crc import key_slot
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.testing import override_ruleset
+from tests.cluster.conftest import alias
 from tests.cluster.load import load
 from tests.clusters import Cluster, Node, text
 from tests.servers import wait_until
@@ -86,16 +87,65 @@ def test_counters_on_both_sides_of_a_move_count_on(moved):
         assert [limiter.check({"user": user}).most_restrictive.used for user in (1, 2, 3)] == [4, 4, 3]
 
 
-def test_a_check_whose_counters_are_on_both_sides_waits_until_they_are_together(moved):
+@pytest.fixture
+def signed_in(cluster, settings):
+    """A function that makes the alias sign in as a user with these rights."""
+
+    def sign_in(*rights: str) -> None:
+        for node in cluster.nodes:
+            node.ask("ACL", "SETUSER", "app", "on", ">s3cret", "~*", *rights)
+        settings.CACHES = {"default": alias(cluster, USERNAME="app", PASSWORD="s3cret")}
+
+    yield sign_in
+    for node in cluster.nodes:
+        node.ask("ACL", "DELUSER", "app")
+
+
+@pytest.fixture
+def may_not_migrate(signed_in):
+    """An alias whose user may do all that counting needs, but not hand counters from one server to another."""
+    signed_in("+@all", "-migrate")
+
+
+@pytest.mark.parametrize("rights", [None, "+@all"], ids=["as anybody", "as a user with a password"])
+def test_a_check_whose_counters_are_on_both_sides_brings_them_together_and_counts(moved, signed_in, rights):
+    if rights:
+        signed_in(rights)
     with override_ruleset("split", [BY_USER, BY_TEAM]):
         limiter = Limiter("split")
         limiter.check({"user": 1, "team": 9})
         move = moved("split")
         move.counter_of(9)
+        # One that is here and one that is there, one that is nowhere and one that is there, two that are nowhere.
+        for user, team, used in ((1, 9, [2, 2]), (2, 9, [1, 3]), (3, 8, [1, 1])):
+            result = limiter.check({"user": user, "team": team})
+            assert not result.error
+            assert [evaluation.used for evaluation in result.evaluations] == used
+        assert keys_of(move.source) == []
+        move.end()
+        assert [each.used for each in limiter.check({"user": 1, "team": 9}).evaluations] == [3, 4]
+
+
+def test_what_stands_in_for_a_counter_never_outlives_the_moment(moved):
+    rules = [BY_USER, Rule("none", limit=0, period=60), BY_TEAM]
+    with override_ruleset("refused", rules):
+        Limiter("refused").check({"user": 1, "team": 9})
+        move = moved("refused")
+        assert Limiter("refused").check({"user": 2, "team": 8}).blocked
+        wait_until(lambda: not [key for key in keys_of(move.target) if key.endswith(":8")], what="the stand-in to go")
+
+
+def test_who_may_not_bring_them_together_waits_until_they_are(moved, may_not_migrate):
+    with override_ruleset("split", [BY_USER, BY_TEAM]):
+        limiter = Limiter("split")
+        limiter.check({"user": 1, "team": 9})
+        move = moved("split")
+        move.counter_of(9)
+        before = replies(move.source, "TRYAGAIN")
         results = []
         waiting = threading.Thread(target=lambda: results.append(limiter.check({"user": 1, "team": 9})))
         waiting.start()
-        wait_until(lambda: replies(move.source, "TRYAGAIN") > 1, what="the check to be put off")
+        wait_until(lambda: replies(move.source, "TRYAGAIN") > before + 1, what="the check to be put off")
         assert not results
         move.end()
         waiting.join()
@@ -104,7 +154,7 @@ def test_a_check_whose_counters_are_on_both_sides_waits_until_they_are_together(
         assert not result.error
 
 
-def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_other_slot(moved):
+def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_other_slot(moved, may_not_migrate):
     rules = [BY_USER, BY_TEAM]
     with override_ruleset("stuck", rules, failure_mode="closed"), override_ruleset("beside", rules):
         limiter = Limiter("stuck")
