@@ -51,7 +51,8 @@ class Denial:
         if not banned and not self.terms.looked:
             self.missed += cost
         left = ceil((self.ends - now) * 1000)
-        return [new_tuple(Tally, (used, count + self.missed, True, banned, left, min(retry, left)))]
+        never = not banned and cost > self.terms.limit
+        return [new_tuple(Tally, (used, count + self.missed, True, banned, left, -1 if never else min(retry, left)))]
 
 
 class Denials(RedisCounters):

@@ -64,6 +64,19 @@ def test_a_refusal_that_must_stand_is_answered_without_redis(rule, asked):
         assert not limiter.check({"user": 2}).blocked or rule.limit == 0
 
 
+@override_ruleset("api", [WINDOW.with_changes(limit=10)])
+def test_a_call_that_could_never_pass_is_not_told_to_wait_for_what_a_smaller_one_may_wait_for(asked):
+    limiter = Limiter("api")
+    limiter.check({"user": 1}, 8)
+    small = limiter.check({"user": 1}, 5)
+    asked()
+    large = limiter.check({"user": 1}, 11)
+    assert asked() == 0
+    assert (small.blocked, large.blocked) == (True, True)
+    assert small.retry_after > 0
+    assert large.retry_after is None
+
+
 @pytest.mark.parametrize(
     "rules",
     [
