@@ -11,6 +11,8 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 
+from django.core.signals import setting_changed
+
 from . import signals, sometimes
 from .comparing import facts_of, would_block
 from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Ruleset
@@ -122,6 +124,12 @@ def log_failure(limiter: str, error: Exception, failure_mode: FailureMode) -> No
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
 
 
+def _forget(*, setting: str, **_: object) -> None:
+    """A failure of another Redis than before is news: a project's tests put one after the other."""
+    if setting == "CACHES":
+        sometimes.forget()
+
+
 def _one_line(error: Exception) -> str:
     """Return an error's message with line breaks and other control characters escaped, and an end to it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:MAX_ERROR])
@@ -132,3 +140,4 @@ def connect() -> None:
     signals.checked.tell(log_check)
     signals.failed.tell(log_failure)
     signals.compared.tell(log_comparison)
+    setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.logs")

@@ -18,6 +18,7 @@ from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.logs import RateLimitsFilter, log_failure
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
+from tests.servers import free_port
 
 site_log = logging.getLogger("tests.site")
 
@@ -159,6 +160,21 @@ def test_failure_is_one_line_whatever_the_error_says(lines):
     assert line.startswith(r"Limiter api cannot decide, failure mode open answers: a\nb\u2028c\x00ddd")
     assert line.isprintable()
     assert len(line) < 1000
+
+
+def test_failure_of_another_redis_than_before_is_a_line_of_its_own(lines, settings):
+    cache = settings.CACHES["default"]
+    for _ in range(2):
+        settings.CACHES = {"default": {**cache, "LOCATION": f"redis://127.0.0.1:{free_port()}/0"}}
+        check([limit()], IP, times=3)
+    assert len(lines()) == 2
+
+
+def test_reset_counters_begins_the_log_anew(lines):
+    for _ in range(2):
+        log_failure("api", CountersUnavailable("gone"), FailureMode.OPEN)
+        reset_counters()
+    assert len(lines()) == 2
 
 
 # --- the filter

@@ -105,8 +105,13 @@ class RedisCounters:
         return int(await self._arun("DEL", *names)) if names else 0
 
     def clear(self, limiter: str | None = None) -> int:
-        """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators."""
-        return sum(self._forget(keys) for keys, _ in self._scan(limiter))
+        """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators.
+
+        Raises CountersUnavailable. A Redis that did this is left alone no longer.
+        """
+        removed = sum(self._forget(keys) for keys, _ in self._scan(limiter))
+        self.breaker.worked()
+        return removed
 
     def revision(self) -> str | None:
         """Return what stands for the latest rule change that any process announced, None when there is no news."""
@@ -298,7 +303,7 @@ class RedisCounters:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
 
     def _forget(self, keys: Sequence[bytes]) -> int:
-        return sum(int(self._run("DEL", *group)) for group in self._connect().together(keys))
+        return sum(int(self._aside("DEL", *group)) for group in self._connect().together(keys))
 
     def _aside(self, *arguments: Any) -> Any:
         """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""

@@ -193,3 +193,12 @@ def test_a_key_function_that_raises_is_counters_unavailable(settings):
 
 def broken_key(key, prefix, version):
     raise RuntimeError("no tenant")
+
+
+def test_a_redis_that_forgot_its_counters_is_left_alone_no_longer(counters):
+    counters.hit([make_hit()])
+    counters.breaker.failed()
+    with pytest.raises(CountersUnavailable):
+        counters.hit([make_hit()])
+    assert counters.clear() == 1
+    assert counters.hit([make_hit()])[0].used == 1
