@@ -24,7 +24,10 @@ from redis.exceptions import NoScriptError, ResponseError
 
 CHUNK = 65536
 # What Redis answers when it cannot count for anybody; other errors concern one key or call.
-SICK = ("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "CLUSTERDOWN", "MASTERDOWN")
+SICK = (
+    *("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "NOREPLICAS"),
+    *("CLUSTERDOWN", "MASTERDOWN"),
+)
 # What a cluster's server answers for a slot that is elsewhere, or on the way there.
 ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 # For an alias that states none: a Redis that hangs must not hang the site.
@@ -70,12 +73,14 @@ def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
 class Connection:
     """One connection, connected. Not safe between threads; whoever took it owns it."""
 
-    __slots__ = ("__weakref__", "_poll", "_reader", "_redis", "_socket")
+    __slots__ = ("__weakref__", "_poll", "_reader", "_redis", "_socket", "_timeout")
 
     def __init__(self, pool: Any) -> None:
         # Not one of the pool's own: those may be bounded, and the site's cache needs them.
+        options = with_timeouts(pool.connection_kwargs)
+        self._timeout: float = options["socket_timeout"]
         try:
-            self._redis = pool.connection_class(**with_timeouts(pool.connection_kwargs))
+            self._redis = pool.connection_class(**options)
         except TypeError as error:
             raise RedisConnectionError(f"an option of the alias is none: {error}") from error
         thread = threading.get_ident()
@@ -99,6 +104,7 @@ class Connection:
         """Send a command and return its reply. Raises RedisError or OSError; then the connection is spent."""
         self._socket.sendall(hiredis.pack_command(command))
         reader = self._reader
+        give_up_at = None
         while True:
             received = self._socket.recv(CHUNK)
             if not received:
@@ -108,6 +114,10 @@ class Connection:
             while isinstance(reply, hiredis.PushNotification):
                 reply = reader.gets()
             if reply is INCOMPLETE:
+                # Each receive has its time-out; the pieces of a reply together have one more.
+                give_up_at = give_up_at or time.monotonic() + self._timeout
+                if time.monotonic() > give_up_at:
+                    raise RedisConnectionError("Redis did not answer in time")
                 continue
             if isinstance(reply, hiredis.ReplyError):
                 raise error_of(reply)

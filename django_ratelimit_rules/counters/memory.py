@@ -144,8 +144,10 @@ class MemoryCounters:
             return
         self._until_sweep = SWEEP_EVERY
         self._counters = {key: counter for key, counter in self._counters.items() if counter.expires > now}
-        for key in list(self._counters)[: max(0, len(self._counters) - self._max + 1)]:
-            del self._counters[key]
+        if len(self._counters) >= self._max:
+            # A quarter at once: to make room for one counter at a time would be a sweep on every call.
+            for key in list(self._counters)[: len(self._counters) - self._max * 3 // 4]:
+                del self._counters[key]
 
     def _settle(self, look: Look, cost: Number, now: int, verb: Verb, blocked: bool) -> None:
         hit = look.hit

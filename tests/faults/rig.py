@@ -67,8 +67,9 @@ class Server:
 
 
 class Proxy:
-    """A TCP proxy in threads. ``replies`` says what becomes of the server's bytes: ``"pass"``, ``"late"``, ``"never"``
-    or ``"cut"``, which resets the connection in the middle of a reply; ``requests`` may be ``"pass"`` or ``"never"``.
+    """A TCP proxy in threads. ``replies`` says what becomes of the server's bytes: ``"pass"``, ``"late"``, ``"never"``,
+    ``"trickle"`` (a byte at a time) or ``"cut"``, which resets the connection in the middle of a reply; ``requests``
+    may be ``"pass"`` or ``"never"``.
     """
 
     DELAY = 1.2
@@ -134,7 +135,11 @@ class Proxy:
             # A reset, not an orderly end.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
-        if self.replies != "never":
+        if self.replies == "trickle":
+            for byte in reply:
+                client.sendall(bytes([byte]))
+                self._healed.wait(self.DELAY / 4)
+        elif self.replies != "never":
             client.sendall(reply)
         return True
 

@@ -71,6 +71,13 @@ def _password_changed(server: Server, proxy: Proxy):
         yield
 
 
+@contextlib.contextmanager
+def _too_many_clients(server: Server, proxy: Proxy):
+    with _set(server, ("CONFIG", "SET", "maxclients", 1), ("CONFIG", "SET", "maxclients", 10_000)):
+        server.client.client_kill_filter(skipme=True, _type="normal")
+        yield
+
+
 FAULTS = [
     Fault("killed and restarted", _killed, kept=False),
     Fault("connections are never made", _unreachable, kept=False, waits=True),
@@ -89,11 +96,13 @@ FAULTS = [
         _told("ACL", "SETUSER", "default", "-@scripting", back=("ACL", "SETUSER", "default", "+@all")),
     ),
     Fault("answers late", lambda server, proxy: proxy.broken("late"), reaches=True, waits=True),
+    Fault("answers a byte at a time", lambda server, proxy: proxy.broken("trickle"), reaches=True, waits=True),
+    Fault("too many clients", _too_many_clients),
     Fault("answers never", lambda server, proxy: proxy.broken("never"), reaches=True, waits=True),
     Fault("hears nothing", lambda server, proxy: proxy.broken("pass", requests="never"), waits=True),
     Fault("resets in mid-reply", lambda server, proxy: proxy.broken("cut"), reaches=True),
 ]
-THROUGH_PROXY = {"answers late", "answers never", "hears nothing", "resets in mid-reply"}
+THROUGH_PROXY = {"answers late", "answers a byte at a time", "answers never", "hears nothing", "resets in mid-reply"}
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
 STATUSES = {
     "open": [200] * CALLS,
