@@ -34,11 +34,6 @@ AUTHENTICATION = "django.contrib.auth.middleware.AuthenticationMiddleware"
 OF_USER = frozenset(("user", "is_authenticated", "is_staff"))
 TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
 
-# What the page of a ruleset sends for each rule that is not opened (its key, place and switch), and besides: the
-# ruleset's own fields, and room for ten rules that are new or opened.
-FIELDS_A_RULE = 3
-OTHER_FIELDS = 10 * 21 + 20
-
 Messages = list[CheckMessage]
 
 
@@ -195,18 +190,18 @@ def check_eviction_policy(**_: object) -> Messages:
 
 def check_page_can_be_sent(databases: Sequence[str] | None = None, **_: object) -> Messages:
     """Name rulesets whose page in the admin has more fields than Django takes. Asks the database."""
-    bound = settings.max_form_fields
-    if bound is None or not _rules_are_in(databases or ()):
+    most = settings.most_rules_to_send
+    if most is None or not _rules_are_in(databases or ()):
         return []
     from .models import Ruleset
 
-    long = Ruleset.objects.annotate(number=Count("rules")).filter(number__gt=(bound - OTHER_FIELDS) // FIELDS_A_RULE)
+    long = Ruleset.objects.annotate(number=Count("rules")).filter(number__gt=most)
     return [
         CheckWarning(
             f"The ruleset {name!r} has {number} rules: its page in the admin has more fields than"
-            f" DATA_UPLOAD_MAX_NUMBER_FIELDS ({bound}) lets through, and cannot be saved.",
-            hint=f"Set DATA_UPLOAD_MAX_NUMBER_FIELDS to {number * FIELDS_A_RULE + OTHER_FIELDS} or more, or change"
-            " these rules by ratelimit_apply.",
+            f" DATA_UPLOAD_MAX_NUMBER_FIELDS ({settings.max_form_fields}) lets through, and cannot be saved.",
+            hint=f"Set DATA_UPLOAD_MAX_NUMBER_FIELDS to {settings.fields_to_send(number)} or more, or change these"
+            " rules by ratelimit_apply.",
             id="ratelimit_rules.W006",
         )
         for name, number in long.values_list("name", "number")

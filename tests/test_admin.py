@@ -489,3 +489,13 @@ def test_a_rule_of_many_that_somebody_deleted_meanwhile_stays_deleted(page, many
     assert shown.save(), shown.errors()
     names = list(many.rules.values_list("name", flat=True))
     assert (len(names), names[0], names[-1]) == (199, "r001", "r000")
+
+
+@pytest.mark.parametrize(("bound", "warned"), [(1000, False), (500, True), (None, False)])
+def test_a_page_with_more_rules_than_can_be_sent_says_so_before_anybody_types(
+    admin_client, many, settings, bound, warned
+):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = bound
+    shown = Page(admin_client, reverse(CHANGE, args=[many.pk]))
+    assert ("This page cannot be saved: for 200 rules" in shown.text) is warned
+    assert ("Set that to 830 or more" in shown.text) is warned

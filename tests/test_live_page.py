@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, versions
 from django_ratelimit_rules.admin.charts import Charts, Mark
 from django_ratelimit_rules.live import Series
 from django_ratelimit_rules.models import Rule as RuleRow
@@ -145,3 +145,17 @@ def test_a_rulesets_own_page_has_the_chart_beside_the_rule(admin_client):
         Limiter("search").check({"ip": "203.0.113.7"})
         page = admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk]))
     assert "all: the last hour" in page.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_version_in_force_and_when_it_changed_stand_on_both_pages(admin_client, url):
+    with versions.changing(["search"], versions.Author("ann", "made")):
+        ruleset = Ruleset.objects.create(name="search")
+        RuleRow.objects.create(ruleset=ruleset, name="all", **COUNTING)
+    Limiter("search").check({"ip": "203.0.113.7"})
+    live = admin_client.get(url).content.decode()
+    page = admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk])).content.decode()
+    assert "Version 1 is in force" in live
+    for text in (live, page):
+        assert 'class="ratelimit-mark"' in text
+        assert "version 1 at " in text

@@ -217,6 +217,9 @@ def test_a_rule_that_cannot_be_read_does_not_stand_in_the_way_of_the_off_switch(
 
 def test_a_log_rule_is_promoted_and_demoted_again(admin_client, ruleset):
     before = now()
+    page = read(admin_client.get(reverse(CHANGE, args=[ruleset.pk])))
+    for name, turn in (("trial", "promote"), ("per_ip", "demote")):
+        assert f'href="{reverse(TURN, args=[ruleset.pk, Rule.objects.get(name=name).pk, turn])}"' in page
     rule = Rule.objects.get(name="trial")
     url = reverse(TURN, args=[ruleset.pk, rule.pk, "promote"])
     text = read(admin_client.get(url))
@@ -281,6 +284,13 @@ def test_a_text_with_a_fault_is_refused_with_its_line_and_kept_for_repair(admin_
 def test_a_file_that_is_no_text_is_refused(admin_client):
     answer = admin_client.post(reverse(IMPORT), {"file": SimpleUploadedFile("x.yaml", b"\xff\xfe")})
     assert "no UTF-8" in read(answer)
+
+
+def test_a_text_that_could_not_be_sent_again_for_confirmation_is_refused_at_once(admin_client, ruleset, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 20_000
+    text = now().replace("The public search", "x" * 15_000)
+    for data in ({"file": SimpleUploadedFile("new.yaml", text.encode())}, {"text": text}):
+        assert "lets through: import fewer rulesets" in read(admin_client.post(reverse(IMPORT), data))
 
 
 # Permissions

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, rulesets, rulesfile, rulestext
+from django_ratelimit_rules import Limiter, findings, rulesets, rulesfile, rulestext
+from django_ratelimit_rules.engine.lint import Severity, Surroundings, lint
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 
 pytestmark = pytest.mark.django_db
@@ -196,6 +198,29 @@ def test_a_fault_is_refused_with_file_line_and_reason_and_nothing_is_written(fil
         run(command, file("aaa:\n  - {name: r, limit: 1, period: 1m}\n" + text))
     assert not Ruleset.objects.exists()
     assert not RulesetVersion.objects.exists()
+
+
+ERRORS = [
+    "match: {planet: earth}",
+    "match: {path: /x, not_there: {exists: true}}",
+    "characteristics: [ip, planet]",
+    "count_distinct: planet",
+]
+
+
+@pytest.mark.parametrize("field", ERRORS)
+def test_what_the_linter_calls_an_error_is_neither_applied_nor_imported(file, admin_client, field):
+    run("ratelimit_apply", file(CANONICAL))
+    before = run("ratelimit_export")
+    text = f"other:\n  - {{name: fine, limit: 1, period: 1m}}\n  - {{name: bad, limit: 1, period: 1m, {field}}}\n"
+    tiers = rulesfile.read_text(text, "rules.yaml")
+    found = lint(tiers["other"].rules, Surroundings(datetime.now(UTC), findings._fault_of))
+    assert [finding.rule for finding in found if finding.severity is Severity.ERROR] == ["bad"]
+    with pytest.raises(CommandError, match="bad"):
+        run("ratelimit_apply", file(text))
+    imported = admin_client.post(reverse("admin:django_ratelimit_rules_ruleset_import"), {"text": text})
+    assert "Please correct the error" in imported.content.decode()
+    assert run("ratelimit_export") == before
 
 
 def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path):

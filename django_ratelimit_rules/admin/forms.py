@@ -18,6 +18,7 @@ from django.forms.formsets import DELETION_FIELD_NAME
 from django.forms.models import construct_instance, model_to_dict
 
 from .. import findings, registry
+from ..conf import settings
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
@@ -313,6 +314,18 @@ class RulesFormSet(BaseRulesFormSet):
         """Findings about the ruleset, or about rules of other tiers."""
         shown = {form.saved_name for form in self.initial_forms if isinstance(form, RuleForm)}
         return [finding for finding in self.findings if finding.rule not in shown]
+
+    @property
+    def too_long(self) -> str:
+        """Why the page cannot be saved, where it has more fields than the project lets through."""
+        number, most = self.initial_form_count(), settings.most_rules_to_send
+        if most is None or number <= most:
+            return ""
+        return (
+            f"This page cannot be saved: for {number} rules it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
+            f"({settings.max_form_fields}) lets through. Set that to {settings.fields_to_send(number)} or more, or "
+            "change the rules by export and import."
+        )
 
     @property
     def vocabulary(self) -> dict[str, list[dict[str, Any]]]:

@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from .. import rulestext, versions
+from ..conf import settings
 from ..exceptions import InvalidRulesFile
 from ..models import Ruleset
 from ..rulesfile import MAX_BYTES
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 else:
     Mixin = object
 
+# What a confirmation sends besides the text.
+ROOM = 10_000
 LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
 
 
@@ -51,6 +54,13 @@ class ImportForm(forms.Form):
                 said["text"], said["name"] = file.read().decode(), file.name
             except UnicodeDecodeError as error:
                 raise forms.ValidationError({"file": f"The file is no UTF-8: {error}"}) from error
+        # The text is sent again with the confirmation, and then it is no file.
+        most = settings.max_form_bytes
+        if most is not None and len(said.get("text", "").encode()) + ROOM > most:
+            raise forms.ValidationError(
+                f"This is more than DATA_UPLOAD_MAX_MEMORY_SIZE ({most:,} bytes) lets through: import "
+                "fewer rulesets at once, or use ratelimit_apply."
+            )
         if not said.get("text", "").strip():
             raise forms.ValidationError("Choose a file, or write a text.")
         try:
