@@ -7,6 +7,8 @@ number is ever localised.
 from __future__ import annotations
 
 import json
+import logging
+from contextlib import suppress
 from typing import Any, Protocol
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
@@ -15,9 +17,13 @@ from django.http.response import HttpResponseBase
 from django.template import TemplateDoesNotExist, loader
 from django.utils.module_loading import import_string
 
+from . import sometimes
 from .conf import settings
 from .engine import Outcome, Result
 from .headers import Results, policies_of, seconds, write_headers
+from .outcomes import ANSWERS
+
+logger = logging.getLogger(__name__)
 
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 DECISION = "RateLimit-Decision"
@@ -33,21 +39,40 @@ class BlockedView(Protocol):
 
 
 def blocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
-    """Return the answer to a refused request: the project's own view, else problem+json, HTML or text by ``Accept``."""
-    view = _blocked_view()
-    if view is None:
-        return _finish(_plain_answer(request, result), result)
-    return _finish(async_to_sync(view)(request, result) if iscoroutinefunction(view) else view(request, result), result)
+    """Return the answer to a refused request: the project's own view, else problem+json, HTML or text by ``Accept``.
+
+    Where the project's view or template fails, which may need the very Redis that is away, a line of text answers.
+    """
+    try:
+        view = _blocked_view()
+        if view is None:
+            return _finish(_plain_answer(request, result), result)
+        answer = async_to_sync(view)(request, result) if iscoroutinefunction(view) else view(request, result)
+        return _finish(answer, result)
+    except Exception as error:  # noqa: BLE001 -- a project's view or template may raise anything
+        return _instead(error, result)
 
 
 async def ablocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
     """As :func:`blocked_response`; a project's own synchronous view, or template, runs in a thread."""
-    view = _blocked_view()
-    if view is not None and iscoroutinefunction(view):
-        return _finish(await view(request, result), result)
+    try:
+        view = _blocked_view()
+        if view is not None and iscoroutinefunction(view):
+            return _finish(await view(request, result), result)
+    except Exception as error:  # noqa: BLE001 -- a project's view or template may raise anything
+        return _instead(error, result)
     if view is None and preferred_type(request) != HTML:
         return blocked_response(request, result)
     return await sync_to_async(blocked_response)(request, result)
+
+
+def _instead(error: Exception, result: Result) -> HttpResponseBase:
+    """Return a line of text in place of an answer that failed. Raises the error where Django makes an answer of it."""
+    if isinstance(error, ANSWERS):
+        raise error
+    if sometimes.due("responses.blocked"):
+        logger.error("The project's own answer to a refused request failed; a line of text answers", exc_info=error)
+    return _finish(_text_answer(result), result)
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
@@ -97,16 +122,17 @@ def _plain_answer(request: HttpRequest, result: Result) -> HttpResponse:
     status, kind = status_of(result), preferred_type(request)
     if kind == PROBLEM_JSON:
         return HttpResponse(json.dumps(_problem(request, result)), status=status, content_type=PROBLEM_JSON)
-    words = _words(result)
     if kind == HTML:
-        try:
+        with suppress(TemplateDoesNotExist):
             template = loader.select_template([f"{status}.html", "django_ratelimit_rules/429.html"])
-        except TemplateDoesNotExist:
-            kind = TEXT
-        else:
-            return HttpResponse(template.render({**words, "result": result}, request), status=status)
+            return HttpResponse(template.render({**_words(result), "result": result}, request), status=status)
+    return _text_answer(result)
+
+
+def _text_answer(result: Result) -> HttpResponse:
+    words = _words(result)
     text = " ".join(filter(None, (words["explanation"], words["advice"], words["reference"])))
-    return HttpResponse(text + "\n", status=status, content_type="text/plain; charset=utf-8")
+    return HttpResponse(text + "\n", status=status_of(result), content_type="text/plain; charset=utf-8")
 
 
 def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
