@@ -194,8 +194,10 @@ class Ruleset(models.Model):
             raise ValidationError({error.field: error.reason}) from error
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Refuse a partition that one of the saved rules does not count by, besides what the database refuses."""
-        super().validate_constraints(exclude)
+        """Refuse a partition that one of the saved rules does not count by.
+
+        What the constraints say, the fields' choices say as well, and ask no database.
+        """
         for rule in self.rules.all() if self.pk and not self.rules_come_along else ():
             if rule.partition_problem(self.partition_by):
                 message = f"The rule {rule.name} does not count by {self.partition_by}; every rule must."

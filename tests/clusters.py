@@ -104,10 +104,9 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.nodes = [ClusterNode(folder / str(number)) for number in range(2 * MASTERS)]
 
-    @property
-    def locations(self) -> list[str]:
-        """What a cache alias has as its LOCATION: three of the nodes."""
-        return [f"redis://{node.address}/0" for node in self.nodes[:MASTERS]]
+    def locations(self, who: str = "") -> list[str]:
+        """Return what a cache alias has as its LOCATION: three of the nodes; ``who`` is ``user:password@``."""
+        return [f"redis://{who}{node.address}/0" for node in self.nodes[:MASTERS]]
 
     def create(self) -> None:
         """Join the nodes, as redis-cli --cluster create does; that is not everywhere where a server is."""

@@ -33,9 +33,9 @@ def fragile_cluster(cluster) -> Iterator[Cluster]:
     cluster.wait_until_well()
 
 
-def alias(cluster: Cluster, **options: object) -> dict[str, object]:
+def alias(cluster: Cluster, who: str = "", **options: object) -> dict[str, object]:
     return {
         "BACKEND": "django_redis.cache.RedisCache",
-        "LOCATION": cluster.locations,
+        "LOCATION": cluster.locations(who),
         "OPTIONS": OPTIONS | options,
     }

@@ -35,7 +35,7 @@ def test_the_sites_cache_works_through_the_alias(cluster):
 
 def test_the_factory_may_be_the_projects_and_the_location_one_text(cluster, settings):
     settings.DJANGO_REDIS_CONNECTION_FACTORY = FACTORY
-    location = ",".join(cluster.locations)
+    location = ",".join(cluster.locations())
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": location}}
     cache.set("one", 1)
     assert cache.get("one") == 1
@@ -44,7 +44,7 @@ def test_the_factory_may_be_the_projects_and_the_location_one_text(cluster, sett
 
 def test_one_server_of_the_location_that_answers_is_enough(cluster, settings):
     dead = [f"redis://127.0.0.1:{free_port()}/0" for _ in range(3)]
-    settings.CACHES = {"default": alias(cluster) | {"LOCATION": [*dead, cluster.locations[0]]}}
+    settings.CACHES = {"default": alias(cluster) | {"LOCATION": [*dead, cluster.locations()[0]]}}
     with pytest.raises(CountersUnavailable):
         # No more than three are asked within one check.
         current().hit([make_hit()])
@@ -98,7 +98,7 @@ def test_a_restricted_user_with_its_password_reaches_all_servers(cluster, settin
     rights = ["~site:1:rl*", "+eval", "+evalsha", "+@read", "+@write", "+@connection", "+cluster|slots"]
     for node in cluster.nodes:
         node.ask("ACL", "SETUSER", "app", "on", ">s3cret", *rights)
-    settings.CACHES = {"default": alias(cluster, USERNAME="app", PASSWORD="s3cret") | {"KEY_PREFIX": "site"}}
+    settings.CACHES = {"default": alias(cluster, "app:s3cret@") | {"KEY_PREFIX": "site"}}
     try:
         for name in ("a", "b", "c", "d", "e", "f"):
             hit = make_hit()._replace(key=f"{{{name}}}abcde:")

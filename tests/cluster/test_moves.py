@@ -94,7 +94,7 @@ def signed_in(cluster, settings):
     def sign_in(*rights: str) -> None:
         for node in cluster.nodes:
             node.ask("ACL", "SETUSER", "app", "on", ">s3cret", "~*", *rights)
-        settings.CACHES = {"default": alias(cluster, USERNAME="app", PASSWORD="s3cret")}
+        settings.CACHES = {"default": alias(cluster, "app:s3cret@")}
 
     yield sign_in
     for node in cluster.nodes:
