@@ -95,7 +95,8 @@ def preferred_type(request: HttpRequest) -> str:
     """Return the kind of answer a client asks for by name; ``*/*`` and none at all get text."""
     preferred = request.get_preferred_type([PROBLEM_JSON, JSON, HTML, TEXT])
     accepted = request.accepted_type(preferred) if preferred else None
-    if preferred is None or accepted is None or accepted.main_type == "*":
+    # Early releases of 5.2 and 6.0 offer what a client said it takes at no price.
+    if preferred is None or accepted is None or not accepted.quality or accepted.main_type == "*":
         return TEXT
     return PROBLEM_JSON if preferred == JSON else preferred
 
