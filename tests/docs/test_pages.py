@@ -55,13 +55,6 @@ def test_a_link_leads_to_a_file_and_heading_that_there_are(page):
             assert anchor in headings(str(target.relative_to(ROOT))), link
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_line_is_too_long_to_read(page):
-    # Rows of tables cannot be broken.
-    lines = enumerate(text_of(page).splitlines(), 1)
-    assert [number for number, line in lines if len(line) > 130 and not line.startswith(("|", "    "))] == []
-
-
 def commands(page: str) -> Iterator[str]:
     """The calls of manage.py that a page names, in its code and in its text."""
     yield from (token.content for token in inline(page, "code_inline"))
