@@ -17,8 +17,10 @@ from ninja.errors import Throttled
 from ninja.throttling import BaseThrottle
 
 from ..engine import Result
+from ..exceptions import CallableFailed
 from ..facts import is_authenticated, is_staff
 from ..limiter import Limiter, results_of
+from ..outcomes import ANSWERS
 from ..responses import add_headers, status_of
 from .credentials import facts_of
 
@@ -45,8 +47,16 @@ class RuleThrottle(BaseThrottle):
 
     def allow_request(self, request: HttpRequest) -> bool:
         """Return whether the limiter lets the request pass."""
-        facts = {**_facts_of(getattr(request, "auth", None)), **(self.identifier(request) if self.identifier else {})}
-        result = self.limiter.check_request(request, cost=self.cost, identifier=facts)
+        known = _facts_of(getattr(request, "auth", None))
+        try:
+            facts = {**known, **(self.identifier(request) if self.identifier else {})}
+        except ANSWERS:
+            raise
+        except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
+            failure = CallableFailed.because(f"the identifier of the throttle for {self.limiter.name!r}", error)
+            result = self.limiter.fail_request(request, failure)
+        else:
+            result = self.limiter.check_request(request, cost=self.cost, identifier=facts)
         _result.set(result)
         return not result.blocked
 

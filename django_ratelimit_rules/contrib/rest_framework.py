@@ -21,9 +21,10 @@ from rest_framework.views import APIView
 
 from ..comparing import compare
 from ..engine import Mode, Result
+from ..exceptions import CallableFailed
 from ..identifiers import http_request
 from ..limiter import Limiter, results_of
-from ..outcomes import settle
+from ..outcomes import ANSWERS, settle
 from ..responses import add_headers, status_of
 from .credentials import facts_of
 
@@ -71,10 +72,17 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
     def _check(self, limiter: Limiter, request: Request, view: APIView) -> Result:
         # Looking at auth authenticates, if the view has not done so yet, and puts REST framework's user into Django's
         # request, where the properties find it.
-        facts = {**facts_of(request.auth), **self.get_identifier(request, view)}
+        known = facts_of(request.auth)
         http = http_request(request)
-        kwargs = getattr(view, "kwargs", None)
-        self._result = limiter.check_request(http, cost=self.cost, identifier=facts, kwargs=kwargs)
+        try:
+            facts = {**known, **self.get_identifier(request, view)}
+        except (APIException, *ANSWERS):
+            raise
+        except Exception as error:  # noqa: BLE001 -- a project's method may raise anything
+            self._result = limiter.fail_request(http, CallableFailed.because(f"the identifier of {self!r}", error))
+        else:
+            kwargs = getattr(view, "kwargs", None)
+            self._result = limiter.check_request(http, cost=self.cost, identifier=facts, kwargs=kwargs)
         if isinstance(view, APIView):
             _follow(view, http)
         if self._result.blocked and status_of(self._result) == 503:

@@ -10,8 +10,14 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.test import AsyncClient, Client
 from django.urls import path
+from ninja import NinjaAPI
+from ninja.errors import Throttled as NinjaThrottled
+from rest_framework.exceptions import NotFound
+from rest_framework.views import APIView
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited, registry
+from django_ratelimit_rules.contrib import ninja
+from django_ratelimit_rules.contrib.rest_framework import RuleThrottle
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -172,3 +178,48 @@ def test_an_identifier_may_find_that_there_is_nothing_to_view(error, status):
     said["error"] = error
     found = both("closed", Rule("all", limit=5, period=60), at="facts/")
     assert [answer.status_code for answer in found] == [status] * 2
+
+
+class Failing(RuleThrottle):
+    limiter = Limiter("asked")
+
+    def get_identifier(self, request, view):
+        raise said["error"]
+
+
+class Throttled(APIView):
+    throttle_classes = [Failing]
+
+    def get(self, request):
+        return HttpResponse("fine")
+
+
+api = NinjaAPI(urls_namespace="failing")
+
+
+@api.get("/", throttle=[ninja.RuleThrottle("asked", identifier=failing)])
+def operation(request):
+    return {}
+
+
+api.add_exception_handler(NinjaThrottled, ninja.throttled)
+urlpatterns += [path("drf/", Throttled.as_view()), path("ninja/", api.urls)]
+
+
+@modes
+@pytest.mark.parametrize("url", ["/drf/", "/ninja/"])
+@pytest.mark.parametrize("error", RAISED[:2])
+def test_a_throttles_identifier_that_raises_is_answered_by_the_failure_mode(mode, url, error):
+    said["error"] = error
+    with override_ruleset("asked", [Rule("all", limit=5, period=60)], failure_mode=mode):
+        assert Client(raise_request_exception=False).get(url).status_code == STATUSES[mode]
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "status"),
+    [("/drf/", NotFound(), 404), ("/drf/", Http404(), 404), ("/ninja/", Http404(), 404)],
+)
+def test_a_throttles_identifier_may_find_that_there_is_nothing_to_view(url, error, status):
+    said["error"] = error
+    with override_ruleset("asked", [Rule("all", limit=5, period=60)]):
+        assert Client().get(url).status_code == status
