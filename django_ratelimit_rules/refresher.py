@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from django.apps import AppConfig
 from django.db import connections, router, transaction
+from django.db.models.signals import post_migrate
 
 from . import rulesets, signals, sometimes
 from .conf import settings
@@ -140,6 +142,13 @@ def _committed() -> None:
         logger.warning("A rule change could not be announced; other processes find it within 15 s: %s", error)
 
 
+def _migrated(*, app_config: AppConfig, using: str, **_: object) -> None:
+    """Follow what migrations and ``flush`` do to the rows, without a signal for each; receiver of ``post_migrate``."""
+    if app_config.name == __package__ and using == _database():
+        rulesets.follow()
+
+
 def connect() -> None:
     """Listen for rule changes; called once by the app config."""
     signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.refresher")
+    post_migrate.connect(_migrated, dispatch_uid="django_ratelimit_rules.refresher")

@@ -148,6 +148,12 @@ def reload() -> bool:
         return worked
 
 
+def follow() -> None:
+    """Load all rules anew if some were loaded before. Never raises."""
+    if _snapshot is not None:
+        reload()
+
+
 def file_changed() -> bool:
     """Whether the rules file is another one than was read last."""
     return settings.FILE is not None and stamp_of(settings.FILE) != _file_stamp

@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -36,6 +37,14 @@ def test_nothing_is_loaded_before_the_first_check_and_no_sql_after_it(ruleset, d
     assert limiter.check({"user": 1}).matched
     with django_assert_num_queries(0):
         assert limiter.check({"user": 1}).blocked
+
+
+@pytest.mark.django_db(transaction=True)
+def test_rows_that_a_flush_removed_are_out_of_force(ruleset):
+    limiter = Limiter("edited")
+    assert limiter.check({"user": 1}).matched
+    call_command("flush", interactive=False, verbosity=0)
+    assert not limiter.check({"user": 1}).matched
 
 
 @pytest.mark.django_db(transaction=True)
