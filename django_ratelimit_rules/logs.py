@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from django.core.signals import setting_changed
 
 from . import signals, sometimes
 from .comparing import facts_of, would_block
-from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Ruleset
+from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
 from .engine.plans import NONE, Terms
 from .engine.results import BLOCK
 from .inflight import current_request
@@ -53,7 +53,10 @@ def _outcomes(results: Mapping[str, Result]) -> Iterator[str]:
 
 
 def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
-    """Receiver of ``signals.checked``: a line for each log rule exceeded, for some blocks and for some bypasses."""
+    """Receiver of ``signals.checked``: a line for each log rule exceeded, and for some blocks, some bypasses and some
+    calls that lack what a rule counts distinct values of."""
+    if plan is not None and plan.passed_over:
+        _log_passed_over(limiter, plan.passed_over)
     if result.skipped and _chosen(sometimes.nth(f"skipped.{limiter}.{result.rule}")):
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
     if not result.exceeded:
@@ -68,6 +71,15 @@ def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None,
             decision = result.decision if blocked else None
             level = logging.WARNING if blocked else logging.INFO
             _log_exceeded(limiter, evaluation, key, ruleset.version, decision, level)
+
+
+def _log_passed_over(limiter: str, rules: Iterable[Rule]) -> None:
+    for rule in rules:
+        if _chosen(sometimes.nth(f"passed_over.{limiter}.{rule.name}")):
+            logger.warning(
+                "Rate limit passed over: limiter=%s rule=%s count_distinct=%s: the call has no such property",
+                *(limiter, rule.name, rule.count_distinct),
+            )
 
 
 def _log_exceeded(

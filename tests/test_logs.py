@@ -136,6 +136,15 @@ def test_bypasses_are_named_sampled_and_no_warning(lines):
 HOSTILE = "s3cret\nERROR forged\r\x1b[31m\u2028line"
 
 
+def test_a_call_without_the_property_that_is_counted_by_its_values_is_a_warning_of_that_rule(lines):
+    rules = [limit(count_distinct="header.x-item"), Rule("behind", limit=9, period=60)]
+    check(rules, IP | {"header.x-item": None}, times=5)
+    said = lines(logging.WARNING)
+    assert len(said) == 3  # the 1st, 2nd and 4th
+    assert "limiter=api rule=rule count_distinct=header.x-item" in said[0]
+    assert said[0].isprintable()
+
+
 @pytest.mark.parametrize("name", ["header.authorization", "cookie.sid", "post.password", "json.token", "query.key"])
 def test_what_a_client_wrote_never_enters_a_line(lines, name):
     check([limit(characteristics=[name], limit=0)], {name: HOSTILE})
