@@ -21,6 +21,8 @@ from .guards import Guarded
 from .history import HISTORY_PAGE, RulesetForm, Versioned
 from .live import Live, charts
 from .othertiers import OVERRIDE, OtherTiers
+from .replaying import Replays
+from .suggesting import Suggests
 from .switches import Switches, switch_links
 from .transfer import Transfer
 
@@ -75,7 +77,7 @@ class GuardedInline(Guarded, InlineMixin):
         return max(super().get_extra(request, obj, **options), int(OVERRIDE in request.GET))
 
 
-class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, Live):
+class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, Live, Replays, Suggests):
     """Mixed into the admin of rulesets."""
 
     form = RulesetForm

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 MINUTE = 60_000
 MOST_KEPT = 4096
+# Minutes to 4 weeks.
+ROUND = (1, 2, 5, 10, 15, 30, *(60 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)))
 
 
 class Column(NamedTuple):
@@ -42,13 +44,19 @@ class Course:
         sums[2] += blocked
 
     def columns(self, most: int) -> tuple[int, list[Column]]:
-        """Return the width of a column in milliseconds, and at most ``most`` columns without gaps."""
+        """Return the width of a column in milliseconds, and at most ``most`` columns without gaps.
+
+        Columns are as wide as people count time, where that fits.
+        """
         if not self._sums:
             return self.width, []
         first, last = min(self._sums), max(self._sums)
-        together = -(-(last - first + 1) // most)
+        together = next(
+            (number for number in ROUND if last // number - first // number < most),
+            -(-(last - first + 2) // (most - 1)),
+        )
         columns = []
-        for start in range(first, last + 1, together):
+        for start in range(first // together * together, last + 1, together):
             part = [self._sums[place] for place in range(start, start + together) if place in self._sums]
             calls, exceeded, blocked = (sum(sums[which] for sums in part) for which in range(3))
             columns.append(Column(start * self.width, calls, exceeded, blocked))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from ..engine import Mode, Rule, Ruleset
+from ..engine.properties import is_client_written
 from ..exceptions import CallableFailed
 from .running import Blocked, Numbers, Refusal, Runner
 from .traffic import Bad, Batch, Order, Reader, each, in_order
@@ -43,6 +44,7 @@ class Replay:
     live: Runner | None
     difference: Difference
     left_out: list[str]
+    digested: bool
 
     @property
     def rules(self) -> Iterable[tuple[Rule, Numbers, Numbers | None]]:
@@ -67,6 +69,13 @@ class Replay:
             for name in self.draft.untold
             if any(name in rule.properties for rule in self.draft.ruleset.rules)
         }
+
+    @property
+    def unreadable(self) -> dict[str, list[str]]:
+        """The properties that the traffic has as digests only, each with the draft's rules whose conditions ask it."""
+        rules = self.draft.ruleset.rules if self.digested else ()
+        names = dict.fromkeys(name for rule in rules for name in rule.matcher.properties if is_client_written(name))
+        return {name: [rule.name for rule in rules if name in rule.matcher.properties] for name in names}
 
     def heaviest(self, most: int) -> list[tuple[Refusal, Blocked]]:
         """Return who was blocked most often, with when and for how long."""
@@ -131,7 +140,7 @@ def static(ruleset: Ruleset) -> tuple[Ruleset, list[str]]:
 def _prepared(draft: Ruleset, live: Ruleset | None, reader: Reader, enforce: bool) -> Replay:
     ruleset, left_out = static(replace(draft, mode=Mode.ENFORCE) if enforce else draft)
     other = Runner(static(live)[0], reader) if live is not None else None
-    return Replay(draft.limiter, Runner(ruleset, reader), other, Difference(), left_out)
+    return Replay(draft.limiter, Runner(ruleset, reader), other, Difference(), left_out, reader.digested)
 
 
 def _by_limiter(batch: Batch, alone: str | None) -> Iterable[tuple[str | None, Batch]]:

@@ -57,6 +57,8 @@ def _replay(replay: Replay, most: int, spells: bool) -> Iterator[str]:
     )
     for name, rules in replay.untold.items():
         yield f"This traffic does not tell {name}: it is taken as missing ({', '.join(rules)})."
+    for name, rules in replay.unreadable.items():
+        yield f"This traffic has {name} as digests: conditions can only ask whether it is there ({', '.join(rules)})."
     if replay.left_out:
         yield f"Left out, because their limit is computed for each request: {', '.join(replay.left_out)}."
     if draft.ruleset.rules:

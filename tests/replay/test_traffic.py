@@ -49,3 +49,4 @@ def test_a_course_has_no_gaps_and_its_columns_widen():
     assert len(columns) <= 100
     assert sum(column.calls for column in columns) == 5 + MOST_KEPT * 3
     assert [column.start for column in columns] == [number * width for number in range(len(columns))]
+    assert Course().columns(5) == (60_000, [])

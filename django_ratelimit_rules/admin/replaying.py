@@ -1,0 +1,223 @@
+"""The replay page: what a draft would have done to recorded traffic, beside what the live rules would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from .. import rulesfile, rulestext
+from ..engine import Ruleset as EngineRuleset
+from ..engine import sentence
+from ..exceptions import CountersUnavailable, InvalidRulesFile
+from ..models import Rule, Ruleset
+from ..replay import Replay, Report, drafts, replay
+from ..replay.text import duration, moment, share
+from .pictures import Stack, hidden_table, picture
+from .recorded import TooLarge, TrafficForm
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
+
+    Mixin = ModelAdmin[Ruleset]
+else:
+    Mixin = object
+
+MOST_SHOWN = 20
+COLUMNS, STEP, ROWS = 90, 8, 12
+
+
+class ReplayForm(TrafficForm):
+    """A draft, and the traffic to run it over."""
+
+    draft = forms.CharField(
+        required=False,
+        strip=False,
+        label="Draft",
+        help_text="As Export writes it. Empty: the rules in force.",
+        widget=forms.Textarea(attrs={"rows": 16, "cols": 80, "spellcheck": "false", "class": "ratelimit-json"}),
+    )
+    enforce = forms.BooleanField(
+        required=False, label="As if it enforced", help_text="Also when its mode is dry run or off."
+    )
+    field_order = ("limiter", "draft", "enforce", "traffic", "file")
+
+    def clean_draft(self) -> dict[str, Any]:
+        """Return what the draft says, by limiter. Raises ValidationError, with line and reason."""
+        try:
+            return rulesfile.read_text(self.cleaned_data["draft"], "draft")
+        except InvalidRulesFile as error:
+            raise ValidationError(str(error)) from error
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a draft that says nothing of the limiter."""
+        said = super().clean()
+        draft, limiter = said.get("draft"), said.get("limiter")
+        if draft and limiter and limiter not in draft:
+            raise ValidationError({"draft": f"It says nothing of {limiter}, only of {', '.join(draft)}."})
+        return said
+
+    def rulesets(self) -> tuple[EngineRuleset | None, EngineRuleset | None]:
+        """Return what would be in force, and what is; the latter alone is what would be, where there is no draft."""
+        limiter, draft = self.cleaned_data["limiter"], self.cleaned_data["draft"]
+        live = drafts.live([limiter]).get(limiter)
+        if not draft:
+            return live, live if self.cleaned_data["enforce"] else None
+        return drafts.drafts({limiter: draft[limiter]})[limiter], live
+
+
+class Replays(Mixin):
+    """The page that replays, and the way to it from a ruleset that is being edited."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the pages."""
+        wrap = self.admin_site.admin_view
+        name = "django_ratelimit_rules_ruleset"
+        return [
+            path("replay/", wrap(self.replay_view), name=f"{name}_replay"),
+            path("<path:object_id>/replay/", wrap(self.replay_edited_view), name=f"{name}_replay_edited"),
+            *super().get_urls(),
+        ]
+
+    def replay_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for draft and traffic; when both are there, run it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST" and "replay" in request.POST:
+            form = ReplayForm(request.POST, request.FILES)
+            found = _found(form) if form.is_valid() else {}
+            return self._replay_page(request, form, found)
+        limiter = request.POST.get("limiter") or request.GET.get("limiter", "")
+        draft = request.POST.get("draft") or rulestext.dump(rulestext.stored([limiter]))
+        return self._replay_page(request, _form(limiter, draft))
+
+    def replay_edited_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take a ruleset's page as it was edited for the draft. Nothing is saved."""
+        ruleset = self.get_object(request, object_id)
+        if ruleset is None:
+            raise Http404
+        if not self.has_view_permission(request, ruleset):
+            raise PermissionDenied
+        if request.method != "POST":
+            return self._replay_page(request, _form(ruleset.name, rulestext.dump(rulestext.stored([ruleset.name]))))
+        form: Any = self.get_form(request, ruleset, change=True)(request.POST, request.FILES, instance=ruleset)
+        formsets: Any = self._create_formsets(request, ruleset, change=True)[0]  # type: ignore[attr-defined]
+        if not form.is_valid() or not all(formset.is_valid() for formset in formsets):
+            # The page again, with its errors: what is not valid is not saved there.
+            return self.changeform_view(request, object_id)
+        rules = [each.instance for formset in formsets for each in formset.forms if formset._is_rule(each)]
+        rules.sort(key=lambda rule: (rule.position or 0, rule.pk or 2**63))
+        return self._replay_page(request, _form(ruleset.name, _text(form.instance, rules)))
+
+    def _replay_page(self, request: HttpRequest, form: ReplayForm, found: dict[str, Any] | None = None) -> HttpResponse:
+        limiter = form["limiter"].value()
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Replay",
+            "form": form,
+            "ruleset": Ruleset.objects.filter(name=limiter).first(),
+            **(found or {}),
+        }
+        return TemplateResponse(request, "django_ratelimit_rules/replay.html", context)
+
+
+def _form(limiter: str, draft: str) -> ReplayForm:
+    return ReplayForm(initial={"limiter": limiter, "draft": "" if draft == "{}\n" else draft})
+
+
+def _text(ruleset: Ruleset, rules: list[Rule]) -> str:
+    said = {"mode": ruleset.mode, "failure_mode": ruleset.failure_mode}
+    stated = {name: word for name, word in said.items() if word}
+    return rulestext.dump({ruleset.name: {**stated, "rules": [rulestext.rule_of_row(rule) for rule in rules]}})
+
+
+def _found(form: ReplayForm) -> dict[str, Any]:
+    """Return what a replay says, as the page shows it."""
+    draft, live = form.rulesets()
+    if draft is None:
+        return {"problem": "No rule is in force: write a draft."}
+    lives = {} if live is None else {draft.limiter: live}
+    try:
+        reader = form.reader([draft, *lives.values()])
+        report = replay({draft.limiter: draft}, lives, reader, enforce=form.cleaned_data["enforce"])
+    except (TooLarge, OSError, EOFError, CountersUnavailable) as error:
+        return {"problem": str(error)}
+    return shown(report)
+
+
+def shown(report: Report) -> dict[str, Any]:
+    """Return a report of one limiter as the page shows it."""
+    (only,) = report.replays
+    order, draft = report.order, only.draft
+    return {
+        "report": report,
+        "replay": only,
+        "mode": draft.ruleset.mode,
+        "first": moment(order.first) if order.first is not None else "",
+        "last": moment(order.last),
+        "blocked": share(draft.refused, draft.requests),
+        "lateness": duration(order.lateness),
+        "rules": [(rule, sentence(rule), numbers, before) for rule, numbers, before in only.rules],
+        "gone": list(only.gone),
+        "clients": [_client(only, at) for at in range(min(len(draft.blocked), MOST_SHOWN))],
+        "differences": _differences(only),
+        "added": only.difference.added.total(),
+        "removed": only.difference.removed.total(),
+        "chart": _chart(only),
+    }
+
+
+def _client(only: Replay, at: int) -> dict[str, Any]:
+    refusal, blocked = only.heaviest(MOST_SHOWN)[at]
+    spells = [
+        (moment(spell.since), "for good" if spell.until is None else f"for {duration(spell.until - spell.since)}",
+         spell.calls)
+        for spell in blocked.spells
+    ]  # fmt: skip
+    return {
+        "rule": refusal.rule,
+        "who": refusal.who,
+        "calls": blocked.calls,
+        "spells": spells,
+        "more": blocked.times - len(spells),
+        "for": "for good" if blocked.forever else duration(blocked.milliseconds),
+    }
+
+
+def _differences(only: Replay) -> list[tuple[str, str, str, int]]:
+    if only.live is None:
+        return []
+    rows = []
+    for word, counter in (("more", only.difference.added), ("no longer", only.difference.removed)):
+        ranked = sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:MOST_SHOWN]
+        rows += [(word, refusal.rule, refusal.who, number) for refusal, number in ranked]
+    return rows
+
+
+def _chart(only: Replay) -> SafeString | str:
+    width, columns = only.draft.course.columns(COLUMNS)
+    if not columns:
+        return ""
+    stacks = [Stack(each.calls - each.exceeded, each.exceeded - each.blocked, each.blocked) for each in columns]
+    caption = format_html(
+        '<strong>{}</strong> calls, <span class="ratelimit-word-exceeded"><strong>{}</strong> over a limit</span>, '
+        '<span class="ratelimit-word-blocked"><strong>{}</strong> blocked</span>; at most {} in {}.',
+        *(f"{number:,}" for number in (only.draft.requests, only.draft.exceeded, only.draft.refused)),
+        *(f"{max(each.calls for each in columns):,}", duration(width)),
+    )
+    ends = moment(columns[0].start), moment(columns[-1].start + width)
+    drawn = picture("ratelimit-replay", f"{only.limiter}: the traffic over time", caption, stacks, ends, STEP)
+    span, rows = only.draft.course.columns(ROWS)
+    table = hidden_table(
+        f"The traffic by {duration(span)}",
+        ("From", "Calls", "Over a limit", "Blocked"),
+        [(moment(each.start), each.calls, each.exceeded, each.blocked) for each in rows],
+    )
+    return drawn + table

@@ -1,0 +1,51 @@
+"""Replay and suggest in a browser: from a rule being edited to who would be blocked by it, and on to a draft."""
+
+from __future__ import annotations
+
+from django_ratelimit_rules.models import Rule
+from tests.browser.conftest import NO_SCRIPT, address, opened, ready
+from tests.browser.test_every_page import faults  # noqa: F401
+from tests.replay.test_logs import LOG
+
+
+def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, editor, ruleset, faults):  # noqa: F811
+    opened(editor, "first").locator("[name$='-limit']").fill("30")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Replay as edited").click()
+    assert "limit: 30" in page.get_by_label("Draft").input_value()
+    page.get_by_label("Traffic").select_option("A file")
+    page.get_by_label("File").set_input_files(LOG)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Replay", exact=True).click()
+    assert "of 9,999" in page.locator(".ratelimit-verdict").inner_text()
+    page.locator("#content-main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+    assert faults() == []
+    assert Rule.objects.get(name="first").limit == 1
+
+
+@NO_SCRIPT
+def test_a_suggestion_is_made_and_replayed_without_javascript(page, ruleset):
+    page.goto(address("change", ruleset.pk))
+    page.get_by_role("link", name="Suggest").click()
+    page.get_by_label("Refuse").fill("5")
+    page.get_by_label("Traffic").select_option("A file")
+    page.get_by_label("File").set_input_files(LOG)
+    page.get_by_role("button", name="Suggest").click()
+    assert page.locator(".ratelimit-picture svg").is_visible()
+    page.get_by_role("button", name="Replay this").click()
+    assert "limit: 9\n" in page.get_by_label("Draft").input_value()
+    page.get_by_label("Traffic").select_option("A file")
+    page.get_by_label("File").set_input_files(LOG)
+    page.get_by_role("button", name="Replay", exact=True).click()
+    assert "1,851 of 9,999" in page.locator(".ratelimit-verdict").inner_text()
+
+
+def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):  # noqa: F811
+    page.goto(address("suggest"))
+    ready(page)
+    page.get_by_label("Traffic").select_option("A file")
+    page.get_by_label("File").set_input_files(LOG)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Suggest").click()
+    assert page.locator(".ratelimit-picture svg").is_visible()
+    assert faults() == []
