@@ -55,9 +55,9 @@ def rows(names: Iterable[str] | None = None) -> QuerySet[Ruleset]:
     return rulesets if names is None else rulesets.filter(name__in=list(names))
 
 
-def of_row(ruleset: Ruleset) -> Plain:
-    """Return a ruleset of the database."""
-    return _plain(ruleset, [rule_of_row(rule) for rule in ruleset.rules.all()])
+def of_row(ruleset: Ruleset, rules: Iterable[Rule] | None = None) -> Plain:
+    """Return a ruleset of the database, with these rules where they are not those stored."""
+    return _plain(ruleset, [rule_of_row(rule) for rule in (ruleset.rules.all() if rules is None else rules)])
 
 
 def of_tier(tier: TierRules) -> Plain:

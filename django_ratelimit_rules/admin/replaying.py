@@ -133,9 +133,7 @@ def _form(limiter: str, draft: str) -> ReplayForm:
 
 
 def _text(ruleset: Ruleset, rules: list[Rule]) -> str:
-    said = {"mode": ruleset.mode, "failure_mode": ruleset.failure_mode}
-    stated = {name: word for name, word in said.items() if word}
-    return rulestext.dump({ruleset.name: {**stated, "rules": [rulestext.rule_of_row(rule) for rule in rules]}})
+    return rulestext.dump({ruleset.name: rulestext.of_row(ruleset, rules)})
 
 
 def _found(form: ReplayForm) -> dict[str, Any]:

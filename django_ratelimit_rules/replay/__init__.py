@@ -5,8 +5,8 @@ JSON lines (*jsonlines*) as *traffic*; *chains* finds each request's counters, *
 one ruleset did, *report* sets it beside the live one; *suggesting* measures how many calls clients make.
 """
 
+from .chains import Refusal
 from .formats import reader_of
 from .report import Replay, Report, replay
-from .running import Refusal
 
 __all__ = ["Refusal", "Replay", "Report", "reader_of", "replay"]

@@ -8,7 +8,7 @@ plan, which the engine made once. Knows neither formats nor clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..engine import Plan, Ruleset, plan
 from ..engine.matching import ValueOf
@@ -22,10 +22,21 @@ MOST_REMEMBERED = 300_000
 Conditions = list[Callable[[str | None], bool]]
 
 
-class Chain:
-    """The counters of one kind of request, in order. ``calls`` counts those that went through all of them."""
+class Refusal(NamedTuple):
+    """Who was refused, by which rule."""
 
-    __slots__ = ("calls", "cells", "hits", "looked", "skip", "value_of", "ways")
+    rule: str
+    who: str
+
+
+class Chain:
+    """The counters of one kind of request, in order.
+
+    ``calls`` counts those that went through all of them; ``ended``, by hit, those that it blocked; ``over`` those that
+    exceeded a hit that blocks nobody. ``refusals`` are who is blocked, by hit, once somebody was.
+    """
+
+    __slots__ = ("calls", "cells", "ended", "hits", "looked", "over", "refusals", "skip", "value_of", "ways")
 
     def __init__(self, planned: Plan, cells: list[Cell], value_of: ValueOf) -> None:
         hits = self.hits = tuple(planned.hits)
@@ -35,6 +46,9 @@ class Chain:
         self.ways: list[Way] = [way_of(hit, cell) for hit, cell in zip(hits, cells, strict=True)]
         self.looked = [pair for pair in zip(hits, cells, strict=True) if pair[0].looked]
         self.calls = 0
+        self.ended = [0] * len(hits)
+        self.over = [0] * len(hits)
+        self.refusals: dict[int, Refusal] = {}
 
 
 class Codes(dict[Any, int]):

@@ -36,6 +36,10 @@ class Cell(Counter):
 
     __slots__ = ("length", "room")
 
+    def unsure(self, now: int) -> bool:
+        """Whether only the long way knows if a call that was not taken is over the limit."""
+        return self.room == NO_ROOM and self.banned_until <= now
+
     def __init__(self, limit: int, length: int) -> None:
         self.room = limit
         self.length = length
@@ -197,6 +201,19 @@ def count(hits: Sequence[Hit], cells: Sequence[Cell], cost: Number, now: int) ->
             look.banned = True
             look.retry = ban
     return looks, blocked
+
+
+def refuse(hit: Hit, cell: Cell, now: int) -> float:
+    """Note a call of cost 1 that :meth:`Way.take` found over the limit; a ban starts where the rule has one. Return the
+    milliseconds until one could pass, -1 when it never could."""
+    if type(cell) is FixedCell and not hit.rule.ban_for:
+        # What most rules are: nothing is written.
+        return cell.expires - now if cell.room else -1
+    look = _look(hit, cell, 1, now)
+    if not look.banned and hit.rule.ban_for:
+        look.retry = hit.rule.ban_for * 1000
+        _write(look, cell, 1, now, False, hit.rule.ban_for * 1000)
+    return look.retry
 
 
 def settle(hits: Iterable[tuple[Hit, Cell]], cost: Number, now: int) -> None:

@@ -14,7 +14,8 @@ from operator import itemgetter
 from ..engine import Mode, Rule, Ruleset
 from ..engine.properties import is_client_written
 from ..exceptions import CallableFailed
-from .running import Blocked, Numbers, Refusal, Runner
+from .chains import Refusal
+from .running import Blocked, Numbers, Runner
 from .traffic import Bad, Batch, Order, Reader, each, in_order
 
 

@@ -6,15 +6,14 @@ Everything is counted in this process, on the traffic's own clock. Limits that c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ..engine import KeyWriter, Rule, Ruleset
 from ..engine.matching import ValueOf
 from ..engine.results import Number
-from .chains import Chain, Chains
-from .counting import Way, count, settle
+from .chains import Chain, Chains, Refusal
+from .counting import Way, count, refuse, settle
 from .course import Course
 from .traffic import Batch, Reader
 
@@ -77,13 +76,6 @@ class Blocked:
             self.spells.append(spell)
 
 
-class Refusal(NamedTuple):
-    """Who was refused, by which rule."""
-
-    rule: str
-    who: str
-
-
 class Runner:
     """A ruleset at work. ``numbers`` are by rule, ``blocked`` by rule and client; clients beyond those noted are
     ``unnoted`` calls."""
@@ -122,8 +114,7 @@ class Runner:
             for position, (now, chain) in enumerate(zip(times, chains, strict=True)):
                 for way in chain.ways:
                     if not way.take(now):
-                        _undo(chain, way)
-                        refusal = self._long_way(now, chain, 1, None)
+                        refusal = self._not_taken(now, chain, way)
                         if refusal:
                             refusals[position] = refusal
                         break
@@ -137,41 +128,71 @@ class Runner:
     def add_up(self) -> None:
         """Bring ``numbers`` up to date with the calls that nothing happened to."""
         for chain in self._chains.values():
-            if chain.calls:
-                for hit in chain.hits:
-                    self.numbers[hit.rule.name].calls += chain.calls
-                if chain.skip:
-                    self.numbers[chain.skip.name].calls += chain.calls
-                chain.calls = 0
+            left = chain.calls
+            if chain.skip:
+                self.numbers[chain.skip.name].calls += left
+            for at in range(len(chain.hits) - 1, -1, -1):
+                numbers = self.numbers[chain.hits[at].rule.name]
+                left += chain.ended[at]
+                numbers.calls += left
+                numbers.exceeded += chain.ended[at] + chain.over[at]
+                numbers.blocked += chain.ended[at]
+            chain.calls = 0
+            chain.ended, chain.over = [0] * len(chain.hits), [0] * len(chain.hits)
+
+    def _not_taken(self, now: int, chain: Chain, stopped: Way) -> Refusal | None:
+        """Go on where a counter did not take a call of cost 1; those before it did."""
+        first = next(at for at, way in enumerate(chain.ways) if way is stopped)
+        taken = list(range(first))
+        over: list[int] = []
+        for at in range(first, len(chain.ways)):
+            if at > first and chain.ways[at].take(now):
+                taken.append(at)
+                continue
+            hit, cell = chain.hits[at], chain.cells[at]
+            if cell.unsure(now):
+                _undo(chain, taken)
+                return self._long_way(now, chain, 1, None)
+            retry = refuse(hit, cell, now)
+            if hit.enforced:
+                _undo(chain, taken)
+                self._note_over(now, chain, over, True)
+                return self._refused(now, chain, at, retry)
+            over.append(at)
+        chain.calls += 1
+        self._note_over(now, chain, over, False)
+        return None
 
     def _long_way(self, now: int, chain: Chain, cost: Number, status: str | None) -> Refusal | None:
         looks, blocked = count(chain.hits, chain.cells, cost, now)
-        exceeded = False
-        for look in looks:
-            numbers = self.numbers[look.hit.rule.name]
-            numbers.calls += 1
-            if look.exceeded:
-                numbers.exceeded += 1
-                exceeded = True
-        if exceeded:
-            self.exceeded += 1
-            self.course.note(now, blocked)
-        if not blocked:
-            if chain.skip:
-                self.numbers[chain.skip.name].calls += 1
-            if chain.looked and status is not None:
-                over = {id(look.hit) for look in looks if look.exceeded}
-                settle(
-                    [pair for pair in chain.looked if id(pair[0]) not in over and self._charges(pair[0].rule, status)],
-                    cost,
-                    now,
-                )
-            return None
+        over = [at for at, look in enumerate(looks) if look.exceeded]
+        if blocked:
+            at = over.pop()
+            self._note_over(now, chain, over, True)
+            return self._refused(now, chain, at, looks[at].retry)
+        chain.calls += 1
+        if over:
+            self._note_over(now, chain, over, False)
+        if chain.looked and status is not None:
+            exceeded = {id(looks[at].hit) for at in over}
+            pending = [pair for pair in chain.looked if id(pair[0]) not in exceeded]
+            settle([pair for pair in pending if self._charges(pair[0].rule, status)], cost, now)
+        return None
+
+    def _note_over(self, now: int, chain: Chain, over: Iterable[int], blocked: bool) -> None:
+        for at in over:
+            chain.over[at] += 1
+        self.exceeded += 1
+        self.course.note(now, blocked)
+
+    def _refused(self, now: int, chain: Chain, at: int, retry: float) -> Refusal:
         self.refused += 1
-        hit = looks[-1].hit
-        self.numbers[hit.rule.name].blocked += 1
-        refusal = Refusal(hit.rule.name, who(hit.rule, self.ruleset.keys, chain.value_of))
-        self._note(refusal, now, looks[-1].retry)
+        chain.ended[at] += 1
+        refusal = chain.refusals.get(at)
+        if refusal is None:
+            rule = chain.hits[at].rule
+            refusal = chain.refusals[at] = Refusal(rule.name, who(rule, self.ruleset.keys, chain.value_of))
+        self._note(refusal, now, retry)
         return refusal
 
     def _note(self, refusal: Refusal, now: int, retry: float) -> None:
@@ -192,11 +213,9 @@ class Runner:
         return known
 
 
-def _undo(chain: Chain, refused: Way) -> None:
-    for way in chain.ways:
-        if way is refused:
-            return
-        way.undo()
+def _undo(chain: Chain, taken: Iterable[int]) -> None:
+    for at in taken:
+        chain.ways[at].undo()
 
 
 def who(rule: Rule, keys: KeyWriter, value_of: ValueOf) -> str:

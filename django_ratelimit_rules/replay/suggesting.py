@@ -11,11 +11,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import repeat
 from math import ceil
 
-from ..engine import Action, Algorithm, Mode, Rule, Ruleset, check_unique_names
+from ..engine import Action, Algorithm, Rule, Ruleset, check_unique_names
 from ..engine.matching import Match
 from ..engine.results import Number
 from ..engine.rules import MAX_LIMIT
@@ -91,7 +90,7 @@ def measure(ruleset: Ruleset, reader: Reader) -> tuple[list[Distribution], Order
     skip rules before them; what other limits refuse is met as well."""
     rules = [_unlimited(rule) if rule.counts else rule for rule in static(ruleset)[0].rules]
     measures = {rule.name: Measure(rule) for rule in rules if rule.counts}
-    chains = Chains(replace(ruleset, rules=tuple(rules)), reader)
+    chains = Chains(Ruleset(ruleset.limiter, tuple(rules), keys=ruleset.keys), reader)
     order = Order()
     for batch in in_order(reader.batches(), order):
         met = chains.of(batch.columns, len(batch.times))
@@ -119,7 +118,7 @@ def only(ruleset: Ruleset, name: str) -> Ruleset:
         raise LookupError(f"limiter {ruleset.limiter} has no rule {name}; there are {', '.join(names) or 'none'}")
     at = names.index(name)
     skips = [rule for rule in ruleset.rules[:at] if not rule.counts]
-    return replace(ruleset, rules=(*skips, ruleset.rules[at]), mode=Mode.ENFORCE)
+    return Ruleset(ruleset.limiter, (*skips, ruleset.rules[at]), keys=ruleset.keys)
 
 
 def made(ruleset: Ruleset, by: Sequence[str], periods: Sequence[str], match: Match) -> Ruleset:
@@ -131,7 +130,7 @@ def made(ruleset: Ruleset, by: Sequence[str], periods: Sequence[str], match: Mat
         for name, period in zip(names, periods, strict=True)
     ]
     check_unique_names(rules)
-    return replace(ruleset, rules=tuple(rules), mode=Mode.ENFORCE)
+    return Ruleset(ruleset.limiter, tuple(rules), keys=ruleset.keys)
 
 
 def _unlimited(rule: Rule) -> Rule:

@@ -40,9 +40,10 @@ def main() -> None:
                     report = replay({"site": draft}, lives, reader_of(io.BytesIO(log), [draft]))
                     best = min(best, time.process_time() - started)
                 size = report.order.requests
+                refused = report.replays[0].draft.refused
                 print(
                     f"{log_name}, {rules_name}{beside}: {size / best:,.0f} requests a second"
-                    f" ({best / size * 1e6:.2f} µs each, {size:,} requests, {report.replays[0].draft.refused:,} blocked)"
+                    f" ({best / size * 1e6:.2f} µs each, {size:,} requests, {refused:,} blocked)"
                 )
 
 

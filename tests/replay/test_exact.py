@@ -17,9 +17,10 @@ from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.engine import KeyWriter, Mode, Outcome, Rule, Ruleset, decide, plan
 from django_ratelimit_rules.replay import chains
+from django_ratelimit_rules.replay.chains import Refusal
 from django_ratelimit_rules.replay.formats import asked_for
 from django_ratelimit_rules.replay.jsonlines import JsonLines
-from django_ratelimit_rules.replay.running import Blocked, Numbers, Refusal, Runner, who
+from django_ratelimit_rules.replay.running import Blocked, Numbers, Runner, who
 from django_ratelimit_rules.replay.traffic import Order, in_order
 
 NAMES = ["a", "b", "c", "d", "e"]
