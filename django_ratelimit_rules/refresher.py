@@ -56,9 +56,17 @@ class Refresher:
 
     def _start(self) -> None:
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="ratelimit-rules-refresher", daemon=True)
-                self._thread.start()
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name="ratelimit-rules-refresher", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # No more threads for this process, or it is ending: a check must not fail for that.
+                if sometimes.due("refresher.start"):
+                    logger.warning("The rules stay as they are, because no thread can be started: %s", error)
+            else:
+                self._thread = thread
 
     def forget(self) -> None:
         """Forget the thread: after a fork the child has none, but has the parent's snapshot, which may be old."""

@@ -79,6 +79,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._listener.getsockname()[1]
         self.replies = self.requests = "pass"
+        self.accepted = 0
         self._healed = threading.Event()
         # Readable for everybody once the proxy ends.
         self._end, self._stop = socket.socketpair()
@@ -107,6 +108,7 @@ class Proxy:
                 client = self._listener.accept()[0]
             except OSError:
                 return
+            self.accepted += 1
             self._spawn(self._pass_on, client)
 
     def _pass_on(self, client: socket.socket) -> None:
