@@ -42,7 +42,7 @@ def test_sentinel_counts_on_the_master(settings, tmp_path):
 def test_a_cluster_counts(settings, tmp_path):
     with redis_cluster(tmp_path) as cluster:
         example = CLUSTER
-        for number, location in enumerate(cluster.locations, start=1):
+        for number, location in enumerate(cluster.locations(), start=1):
             example = example.replace(f"redis://10.0.0.{number}:6379/0", location)
         assert count(settings, example) == 2
 
