@@ -16,12 +16,14 @@ from django.db.models import CharField, F, Value
 from django.db.models.functions import Cast, Concat
 from django.forms.formsets import DELETION_FIELD_NAME
 from django.forms.models import construct_instance, model_to_dict
+from django.utils.safestring import SafeString
 
 from .. import findings, registry
 from ..conf import settings
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
+from . import lines
 from .fields import ConditionsField, DurationField, KeyField, PropertiesField, WarnAtField
 from .summaries import rule_summary
 
@@ -117,6 +119,9 @@ class RuleForm(BaseRuleForm):
             "ticket": "Where that is written down: a number, or an address.",
         }
 
+    formset: RulesFormSet
+    index: int | None
+
     def __init__(
         self, *args: Any, whole: bool = True, opened: bool = False, about: Collection[Finding] = (), **options: Any
     ) -> None:
@@ -128,7 +133,7 @@ class RuleForm(BaseRuleForm):
             for part, label in zip(self.fields["expires_at"].widget.widgets, ("date", "time"), strict=True):
                 part.attrs["aria-label"] = f"Expires at: {label}"
         # Now, before the form writes what was typed into the row: the summary says what is saved.
-        self.saved_name = self.instance.name
+        self.saved_name, self.saved_action = self.instance.name, self.instance.action
         self._saved = None if self.instance._state.adding else self.instance.engine_fields()
 
     @property
@@ -136,16 +141,27 @@ class RuleForm(BaseRuleForm):
         """What the saved rule does, in a sentence; nothing for a new one."""
         return "" if self._saved is None else rule_summary(self._saved)
 
-    @property
+    @cached_property
     def line(self) -> dict[str, Any]:
-        """What the template writes of every rule; its own way into a form is slow, and so are widgets."""
+        """What the page says of every rule; Django's own way into a form is slow, and so are widgets."""
         values = {name: self[name].value() for name in (*HEAD, DELETION_FIELD_NAME) if name in self.fields}
         return {
             **{"name": self.saved_name, "prefix": self.prefix, "pk": self.instance.pk, "owner": self.instance.owner},
             **{"summary": self.summary, "whole": self.whole, "findings": self.findings},
+            **{"action": self.saved_action, "ruleset": self.instance.ruleset_id},
             **{"invalid": self.is_bound and bool(self.errors), "opened": self.opened},
             **values,
         }
+
+    @property
+    def head(self) -> SafeString:
+        """Its line."""
+        return lines.head(self.line, self.formset.allowed)
+
+    @property
+    def unopened(self) -> SafeString:
+        """What stands in place of its fields."""
+        return lines.unopened(self.line, self.index or 0, self.formset.allowed)
 
     def has_changed(self) -> bool:
         """A new rule is none before more than its place is said; a copy in a new ruleset is one, whatever was typed."""
@@ -188,6 +204,7 @@ class RulesFormSet(BaseRulesFormSet):
 
     def __init__(self, *args: Any, opened: Collection[str] = (), **options: Any) -> None:
         self.opened = opened
+        self.allowed = lines.Allowed()
         super().__init__(*args, **options)
         # What is stored, before forms write into the rows what was typed.
         self.stored = [Stored(row.pk, row.position, row.engine_fields()) for row in self._rows()]
@@ -227,11 +244,12 @@ class RulesFormSet(BaseRulesFormSet):
         copy.pk, copy._state.adding = None, True
         return copy
 
-    def add_fields(self, form: BaseRuleForm, index: int | None) -> None:
+    def add_fields(self, form: Any, index: int | None) -> None:
         """Let a rule that nobody touched pass unchecked: one bad row must not lock the others of its ruleset."""
         super().add_fields(form, index)
         form.fields["id"] = KeyField(form.instance.pk)
         form.empty_permitted = True
+        form.formset, form.index = self, index
 
     def clean(self) -> None:
         """Put a name used twice on its field, and rules without a position at the end."""

@@ -52,6 +52,11 @@ class RulesetForm(BaseForm):
         super().__init__(*args, **options)
         self.instance.rules_come_along = True
 
+    def validate_unique(self) -> None:
+        """Look for another ruleset of this name only when the name is a new one."""
+        if "name" in self.changed_data or self.instance._state.adding:
+            super().validate_unique()
+
 
 class Versioned(Mixin):
     """Keep versions of what is saved and deleted, and show them."""

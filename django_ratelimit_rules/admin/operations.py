@@ -19,6 +19,7 @@ from .explain import Explains
 from .forms import RulesFormSet, Stored
 from .guards import Guarded
 from .history import HISTORY_PAGE, RulesetForm, Versioned
+from .lines import Allowed
 from .live import Live, charts
 from .othertiers import OVERRIDE, OtherTiers
 from .replaying import Replays
@@ -108,7 +109,10 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
         """Show the rules of the other tiers, and the switches that the user may use."""
         context |= self.other_tiers(request, obj)
         context["limiter"] = obj.name if obj else request.GET.get("name", "")
-        context["may_turn"] = guards.may(request, guards.LIMITS)
+        for inline in context["inline_admin_formsets"]:
+            copy = f"{inline.formset.prefix}-{inline.formset.initial_form_count()}" if inline.has_add_permission else ""
+            turn = guards.may(request, guards.LIMITS)
+            inline.formset.allowed = Allowed(inline.has_change_permission, inline.has_delete_permission, copy, turn)
         if obj is not None and guards.may(request, guards.SWITCH):
             context["switches"] = switch_links(obj)
         context["divergence"] = moving.sentences(obj.name) if obj else ""
