@@ -35,14 +35,14 @@ def client_ip(request: HttpRequest) -> str | None:
     """Return the client's address in its shortest spelling, or None when neither header nor peer tells one."""
     peer = _text(request.META.get("REMOTE_ADDR"))
     hops, entries = settings.PROXY_HOPS, settings.TRUSTED_PROXIES
-    proxies = trusted_proxies(_entries(entries)) if entries else NOBODY
-    if hops is None and not proxies:
+    proxies = (trusted_proxies(_entries(entries)) or None) if entries else None
+    if hops is None and proxies is None:
         _warn_of_header(request)
         return _address(peer)
     chain = _chain(request)
     if hops is not None and not 0 < hops <= len(chain):
         return _address(peer)
-    client = _past(proxies, peer, chain[:hops]) if proxies or hops is None else chain[hops - 1]
+    client = chain[hops - 1] if hops is not None and proxies is None else _past(proxies, peer, chain[:hops])
     return _address(client) or _address(peer)
 
 
@@ -78,9 +78,6 @@ class Proxies:
         return any(address in network for network in self.networks)
 
 
-NOBODY = Proxies()
-
-
 @lru_cache(maxsize=16)
 def trusted_proxies(entries: tuple[str, ...]) -> Proxies:
     """Return the proxies that ``TRUSTED_PROXIES`` names. An entry that is no network is logged and trusts nobody."""
@@ -108,11 +105,11 @@ def _chain(request: HttpRequest) -> list[str]:
     return [entry.strip() for entry in reversed(header.split(","))]
 
 
-def _past(proxies: Proxies, peer: str, chain: list[str]) -> str:
+def _past(proxies: Proxies | None, peer: str, chain: list[str]) -> str:
     """Return the first of ``peer`` and ``chain`` that is no proxy of ours, or the last one when all of them are."""
     client = peer
     for entry in chain:
-        if client not in proxies:
+        if proxies is None or client not in proxies:
             break
         if _address(entry) is None and (not entry or entry not in proxies):
             return peer

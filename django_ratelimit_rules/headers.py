@@ -18,8 +18,8 @@ from .conf import settings
 from .engine import Action, Evaluation, Mode, Outcome, Result
 
 Results = Mapping[str, Result]
-# One evaluated limit, under the name that clients see.
-Policy = tuple[str, Evaluation]
+# One evaluated limit, under the name that clients see, and its limiter.
+Policy = tuple[str, Evaluation, str]
 
 # Looked up once: this module runs for every answer.
 LIMIT, ENFORCE, BLOCK = Action.LIMIT, Mode.ENFORCE, Outcome.BLOCK
@@ -38,6 +38,17 @@ class PersonalHeaders(ResponseHeaders):
         shared.__dict__.update(headers.__dict__, personal=set())
         return shared
 
+    def tell(self, found: Mapping[str, str]) -> None:
+        """Set headers of this app's own making, which need not be looked through for what no header may hold."""
+        for name, value in found.items():
+            self._store[name.lower()] = (name, value)
+        self.personal.update(found)
+
+    def items(self) -> Any:
+        """Return names and values as they are stored: Django walks through them for each answer that it sends, and a
+        Mapping's own view looks up every name anew."""
+        return self._store.values()
+
     def __reduce__(self) -> tuple[Any, ...]:
         kept = {name: value for name, value in self.items() if name not in self.personal}
         return ResponseHeaders, (kept,)
@@ -49,11 +60,10 @@ def write_headers(results: Results, response: HttpResponseBase) -> None:
     if not found:
         return
     headers = response.headers
-    if not isinstance(headers, PersonalHeaders):
+    # Not isinstance(), which of a Mapping is a question to its abstract base class.
+    if type(headers) is not PersonalHeaders:
         headers = response.headers = PersonalHeaders.of(headers)
-    for name, value in found.items():
-        headers[name] = value
-    headers.personal.update(found)
+    headers.tell(found)
 
 
 def rate_limit_headers(results: Results) -> dict[str, str]:
@@ -62,45 +72,45 @@ def rate_limit_headers(results: Results) -> dict[str, str]:
     The most restrictive limit of all limiters is the one that blocked, else the one with the least share left.
     """
     spell = _FORMATS.get(settings.HEADERS)
-    if spell is None:
-        return {}
-    policies = [policy for policies in policies_of(results).values() for policy in policies]
-    return spell(policies, min(policies, key=_room)) if policies else {}
+    policies = policies_of(results) if spell else None
+    return spell(policies) if spell and policies else {}
 
 
-def policies_of(results: Results) -> dict[str, list[Policy]]:
-    """Return the evaluated limits of each limiter that enforces. Where two limiters have a rule of one name, the
+def policies_of(results: Results) -> list[Policy]:
+    """Return the evaluated limits of all limiters that enforce. Where two limiters have a rule of one name, the
     limiter stands before it: names must tell policies apart."""
-    limits = {
-        limiter: [(evaluation.rule, evaluation) for evaluation in result.evaluations if evaluation.action is LIMIT]
-        for limiter, result in results.items()
-        if result.mode is ENFORCE and not result.error
-    }
-    if len(limits) < 2:
-        return limits
-    uses = Counter(name for policies in limits.values() for name, _ in policies)
-    return {
-        limiter: [(f"{limiter}:{name}" if uses[name] > 1 else name, evaluation) for name, evaluation in policies]
-        for limiter, policies in limits.items()
-    }
+    policies: list[Policy] = []
+    for limiter, result in results.items():
+        if result.mode is ENFORCE and not result.error:
+            policies += [(one.rule, one, limiter) for one in result.evaluations if one.action is LIMIT]
+    if len(results) == 1:
+        return policies
+    uses = Counter(name for name, _, _ in policies)
+    return [(f"{limiter}:{name}" if uses[name] > 1 else name, one, limiter) for name, one, limiter in policies]
 
 
-def _room(policy: Policy) -> tuple[bool, float]:
-    """Order policies by how near they are to blocking; of equals, the first evaluated comes first."""
-    _, evaluation = policy
-    share = evaluation.remaining / evaluation.limit if evaluation.limit else 0.0
-    return evaluation.result is not BLOCK, share
+def _nearest(policies: list[Policy]) -> Policy:
+    """Return the policy nearest to blocking: one that blocked, else the least share left; of equals the first."""
+    nearest, least = policies[0], 2.0
+    for policy in policies:
+        evaluation = policy[1]
+        share = evaluation.remaining / evaluation.limit if evaluation.limit else 0.0
+        if evaluation.result is BLOCK:
+            share -= 2
+        if share < least:
+            nearest, least = policy, share
+    return nearest
 
 
-def _draft(policies: list[Policy], nearest: Policy) -> dict[str, str]:
-    limits = [f'"{name}";q={evaluation.limit};w={evaluation.period}' for name, evaluation in policies]
-    name, evaluation = nearest
+def _draft(policies: list[Policy]) -> dict[str, str]:
+    name, evaluation, _ = _nearest(policies)
+    limits = [f'"{policy}";q={of.limit};w={of.period}' for policy, of, _ in policies]
     rest = f'"{name}";r={int(evaluation.remaining)};t={seconds(evaluation.reset_after)}'
     return {"RateLimit-Policy": ", ".join(limits), "RateLimit": rest}
 
 
-def _legacy(_: list[Policy], nearest: Policy) -> dict[str, str]:
-    evaluation = nearest[1]
+def _legacy(policies: list[Policy]) -> dict[str, str]:
+    evaluation = _nearest(policies)[1]
     return {
         "X-RateLimit-Limit": f"{evaluation.limit}",
         "X-RateLimit-Remaining": f"{int(evaluation.remaining)}",

@@ -104,8 +104,7 @@ class RequestIdentifier:
         """
         if name in self._texts:
             return self._texts[name]
-        base = base_of(name)
-        text = self._compute(name) if base == name else apply_filters(name, self.text(base))
+        text = apply_filters(name, self.text(base_of(name))) if "|" in name else self._compute(name)
         self._texts[name] = text
         return text
 
@@ -137,7 +136,9 @@ class RequestIdentifier:
         if name in self._failures:
             raise self._failures[name]
         try:
-            return bounded(canonical(self._value(name), name))
+            reader = facts.READERS.get(name)
+            value = self._value(name) if reader is None else reader(self.request)
+            return bounded(canonical(value, name))
         except SynchronousOnlyOperation:
             if self._loading and name in _OF_USER:
                 raise _NotLoaded(name) from None
@@ -152,9 +153,6 @@ class RequestIdentifier:
         return self._failures[name]
 
     def _value(self, name: str) -> object:
-        reader = facts.READERS.get(name)
-        if reader is not None:
-            return reader(self.request)
         if name in _OF_USER:
             user = getattr(self.request, "user", None) if self._user is empty else self._user
             if self._loading and _is_lazy(user):

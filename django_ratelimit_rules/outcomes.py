@@ -59,9 +59,8 @@ class Answering:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave()
-        if self._outermost:
-            settle(self._request, self.response, error)
+        for limiter, result, answer in self._leave(error):
+            limiter.settle(result, answer)
 
     async def __aenter__(self) -> Answering:
         return self.__enter__()
@@ -69,15 +68,16 @@ class Answering:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave()
-        if self._outermost:
-            for limiter, result, answer in _settlements(self._request, self.response, error):
-                await limiter.asettle(result, answer)
+        for limiter, result, answer in self._leave(error):
+            await limiter.asettle(result, answer)
 
-    def _leave(self) -> None:
+    def _leave(self, error: BaseException | None) -> list[Settlement]:
+        """Return what is to be settled, if this is the outermost bracket."""
         inflight.enter(self._before)
-        if self._outermost:
-            self._request.__dict__.pop(_BRACKET, None)
+        if not self._outermost:
+            return []
+        self._request.__dict__.pop(_BRACKET, None)
+        return _settlements(self._request, self.response, error)
 
 
 def settle(request: HttpRequest, response: object = None, error: BaseException | None = None) -> None:
@@ -91,14 +91,13 @@ def settle(request: HttpRequest, response: object = None, error: BaseException |
 
 
 def _settlements(request: HttpRequest, response: object, error: BaseException | None) -> list[Settlement]:
-    open_results = [result for result in results_of(request).values() if result.pending]
-    # Most requests meet no rule by outcome, and every answer passes here.
-    if not open_results or not isinstance(error, (Exception, CancelledError, type(None))):
-        return []
-    return [
-        (Limiter(result.limiter), result, {name: _fact(name, request, response, error) for name in _asked(result)})
-        for result in open_results
-    ]
+    settlements: list[Settlement] = []
+    for result in results_of(request).values():
+        # Most requests meet no rule by outcome, and every answer passes here: so that is asked first.
+        if result.pending and isinstance(error, (Exception, CancelledError, type(None))):
+            answer = {name: _fact(name, request, response, error) for name in _asked(result)}
+            settlements.append((Limiter(result.limiter), result, answer))
+    return settlements
 
 
 def _asked(result: Result) -> set[str]:

@@ -140,8 +140,12 @@ def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
     """Return the problem type that draft-ietf-httpapi-ratelimit-headers registers, with the policies' header names."""
     status = status_of(result)
     results: Results = getattr(request, "rate_limits", {})
-    policies = policies_of({**results, result.limiter: result}).get(result.limiter, [])
-    violated = [name for name, evaluation in policies if evaluation.result is Outcome.BLOCK]
+    policies = policies_of({**results, result.limiter: result})
+    violated = [
+        name
+        for name, evaluation, limiter in policies
+        if limiter == result.limiter and evaluation.result is Outcome.BLOCK
+    ]
     return {
         "type": PROBLEMS + ("temporary-reduced-capacity" if status == 503 else "quota-exceeded"),
         "title": _words(result)["title"],
