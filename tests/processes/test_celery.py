@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.processes.urls import LIMIT
+from tests.processes import LIMIT
 from tests.servers import wait_until
 
 TASKS = 150

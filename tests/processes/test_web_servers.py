@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import LIMIT
 from tests.processes.conftest import CLIENTS
-from tests.processes.urls import LIMIT
 from tests.servers import wait_until
 
 CALLS = 200

@@ -7,8 +7,8 @@ from django.http import HttpResponse, JsonResponse
 from django.urls import include, path
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
+from tests.processes import LIMIT
 
-LIMIT = 60
 shared = Limiter("shared", rules=[Rule("all", limit=LIMIT, period=3600)])
 # What a project may do while it is imported: in a parent, before it forks.
 early = Limiter("early", rules=[Rule("all", limit=10**6, period=3600)])
