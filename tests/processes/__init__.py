@@ -1,3 +1,3 @@
-"""A site under the servers that sites run on. Its limiters are made in those processes only, never in the tests' own."""
+"""A site under the servers that sites run on. Its limiters are made in their processes only, not in the tests' own."""
 
 LIMIT = 60
