@@ -10,8 +10,8 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,7 @@ _writing = threading.Lock()
 _counts: dict[tuple[str, int], Rows] = {}
 _seen: dict[tuple[str, str], tuple[int, int, int]] = {}
 _written = 0.0
+_clock: Callable[[], float] = time.time
 
 
 class Totals(NamedTuple):
@@ -106,7 +107,7 @@ def gather() -> None:
     global _seen
     with _lock:
         counted = metrics.counted()
-        minute = int(time.time()) // 60
+        minute = int(_clock()) // 60
         for key, numbers in counted.items():
             before = _seen.get(key, NOTHING)
             if numbers != before and settings.LIVE:
@@ -131,17 +132,29 @@ def write() -> None:
         with _lock:
             counts, _counts = _counts, {}
             _written = time.monotonic()
+        sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
+        if not sums:
+            return
         try:
-            add(counts)
+            current().add(sums, KEPT_SECONDS)
         except CountersUnavailable:
             _put_back(counts)
 
 
-def add(counts: Mapping[tuple[str, int], Rows]) -> None:
-    """Add numbers to minutes of limiters: of each rule, and ALL, one for each of FIELDS. Raises CountersUnavailable."""
-    sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
-    if sums:
-        current().add(sums, KEPT_SECONDS)
+@contextmanager
+def by_clock(clock: Callable[[], float]) -> Iterator[None]:
+    """Take what this process counts in the block for calls of the time that a clock tells, such as a replay's.
+
+    Call :func:`gather` before the clock goes on to another minute.
+    """
+    global _clock
+    gather()
+    _clock = clock
+    try:
+        yield
+    finally:
+        gather()
+        _clock = time.time
 
 
 def _fields(rows: Rows) -> dict[str, int]:

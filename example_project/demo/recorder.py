@@ -1,6 +1,4 @@
-"""What the rules decided, as the app itself tells it: ``signals.checked`` comes in, numbers per rule come out, in all
-and by the minute.
-"""
+"""What the rules decided, as the app itself tells it: ``signals.checked`` comes in, numbers per rule come out."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from django_ratelimit_rules import live
 from django_ratelimit_rules.engine import Outcome, Result
 from django_ratelimit_rules.signals import checked
 
@@ -26,13 +23,10 @@ class Decisions:
 
 
 class Recorder:
-    """Listens to the checks of this process. Set ``client`` and ``minute`` (of POSIX time) before each request: a
-    result does not say whose it is, and when it is taken to have come."""
+    """Listens to the checks of this process. Set ``client`` before each request: a result does not say whose it is."""
 
     def __init__(self) -> None:
         self.client = ""
-        self.minute = 0
-        self.minutes: dict[tuple[str, int], live.Rows] = {}
         self._decisions: dict[tuple[str, str], Decisions] = {}
 
     def of(self, limiter: str, rule: str) -> Decisions:
@@ -55,15 +49,7 @@ class Recorder:
             decisions.exceeded += evaluation.exceeded
             decisions.blocked += evaluation.result is Outcome.BLOCK
             decisions.clients[self.client] += 1
-            self._note(limiter, evaluation.rule, evaluation.exceeded, evaluation.result is Outcome.BLOCK)
-        self._note(limiter, live.ALL, result.blocked, result.blocked)
         if result.skipped and result.rule:
             skip = self.of(limiter, result.rule)
             skip.let_through += 1
             skip.clients[self.client] += 1
-            self._note(limiter, result.rule, False, False)
-
-    def _note(self, limiter: str, rule: str, exceeded: bool, blocked: bool) -> None:
-        row = self.minutes.setdefault((limiter, self.minute), {}).setdefault(rule, [0, 0, 0])
-        for index, number in enumerate((1, exceeded, blocked)):
-            row[index] += number
