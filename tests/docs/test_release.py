@@ -33,3 +33,12 @@ def test_the_matrix_is_what_the_classifiers_promise():
     # Django 6.0 needs Python 3.12.
     promised = {(python, django) for python in pythons for django in djangos} - {("py311", "django60")}
     assert matrix == {(*both, end) for both in promised for end in ("lowest", "newest")}
+
+
+def test_the_readme_says_which_pythons_and_djangos():
+    pythons, djangos = (
+        sorted(versions(of), key=lambda version: tuple(map(int, version.split("."))))
+        for of in ("Python", "Framework :: Django")
+    )
+    said = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"Python {pythons[0]} to {pythons[-1]}, Django {' and '.join(djangos)}," in said
