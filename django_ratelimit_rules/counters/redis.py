@@ -214,7 +214,8 @@ class RedisCounters:
 
         Raises CountersUnavailable.
         """
-        by_key = dict(zip(self._names(hit.key for hit in hits), hits, strict=True))
+        namespace = self.namespace()
+        by_key = {namespace + hit.key: hit for hit in hits}
         found: list[tuple[Hit, Tally]] = []
         for group in self._connect().together(list(by_key)):
             for start in range(0, len(group), COUNTERS_AT_ONCE):
