@@ -1,7 +1,7 @@
 """All benchmarks, side by side in one run, as a Markdown table.
 
     pip install -e '.[test,bench]'; apt-get install redis-server wrk
-    python -m tests.benchmarks                     # everything, about five minutes
+    python -m tests.benchmarks                     # everything, about six minutes
     python -m tests.benchmarks check blocked       # some groups of rows
     python -m tests.benchmarks --seconds 60 check  # longer, on a machine that others use
 

@@ -39,7 +39,7 @@ async def _rows(peers: Sequence[Contestant], seconds: float) -> list[Row]:
             times[name][number] = (time.perf_counter() - started) / (CONCURRENT * CHECKS_EACH)
             stalls[name] = max(stalls[name], stall)
     floor = 1 / statistics.median(times[FLOOR.name].values())
-    samples = f"{len(times[OURS.name])} of {CONCURRENT * CHECKS_EACH} checks"
+    samples = f"{len(times[OURS.name])} x {CONCURRENT * CHECKS_EACH}"
     cells = {name: f"{stall * 1000:.1f} ms" for name, stall in stalls.items()}
     reference = f"EVALSHA {cells.pop(FLOOR.name)}"
     return [

@@ -44,5 +44,5 @@ def row(title: str, peers: Sequence[Contestant], seconds: float, limits: int, li
         f"EVALSHA {floor * 1e6:.0f} µs",
         target,
         multiples(samples, FLOOR.name),
-        f"{len(samples[OURS.name])} of {BATCH} calls",
+        f"{len(samples[OURS.name])} x {BATCH}",
     )

@@ -51,13 +51,12 @@ def http(peers: Sequence[Contestant], seconds: float) -> list[Row]:
 
 
 def _row(server: str, peers: Sequence[Contestant], seconds: float) -> Row:
-    hosts = [BARE, FLOOR.name, OURS.name]
-    samples: Samples = {name: {} for name in (*hosts, *[peer.name for peer in peers])}
+    samples: Samples = {name: {} for name in (BARE, FLOOR.name, OURS.name, *[peer.name for peer in peers])}
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "addresses.lua"
         script.write_text(ADDRESSES)
         urls = {name: stack.enter_context(_served(server, name)) for name in samples}
-        for number, taking_part in rounds(hosts, [peer.name for peer in peers], seconds):
+        for number, taking_part in rounds(list(samples), [], seconds):
             for name in taking_part:
                 samples[name][number] = 1 / requests_per_second(urls[name], script)
     bare = 1 / statistics.median(samples[BARE].values())
@@ -66,7 +65,7 @@ def _row(server: str, peers: Sequence[Contestant], seconds: float) -> Row:
         f"bare view {bare:,.0f}/s",
         TARGETS[server],
         multiples(samples, BARE, inverse=True),
-        f"{len(samples[OURS.name])} of {SECONDS} s",
+        f"{len(samples[OURS.name])} x {SECONDS} s",
     )
 
 

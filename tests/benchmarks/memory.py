@@ -15,7 +15,7 @@ def memory(peers: Sequence[Contestant], people: int) -> list[Row]:
     sizes = {one.name: bytes_per_counter(one, people) for one in (FLOOR, OURS, *peers)}
     cells = {name: f"{size:.0f} B" for name, size in sizes.items()}
     reference = f"EVALSHA {cells.pop(FLOOR.name)}"
-    return [Row("memory per counter", reference, "≤ 120 B", cells, f"{people:,} counters")]
+    return [Row("memory per counter", reference, "≤ 120 B", cells, f"1 x {people:,}")]
 
 
 def bytes_per_counter(contestant: Contestant, people: int) -> float:

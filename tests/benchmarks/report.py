@@ -47,7 +47,7 @@ def multiples(samples: Samples, floor: str, *, inverse: bool = False) -> dict[st
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """Return the rows as a Markdown table."""
-    head = ["", "reference", *columns, "to reach", "rounds"]
+    head = ["", "1.00 is", *columns, "to reach", "rounds x calls"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         cells = [row.cells.get(name, NOTHING) for name in columns]

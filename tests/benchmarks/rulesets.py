@@ -26,7 +26,7 @@ def rulesets(seconds: float) -> list[Row]:
             f"{FIVE} {floor * 1e6:.0f} µs",
             "flat",
             {OURS.name: cell},
-            f"{len(samples[title])} of {BATCH} calls",
+            f"{len(samples[title])} x {BATCH}",
         )
         for title, cell in multiples(samples, FIVE).items()
     ]
