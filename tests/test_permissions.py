@@ -88,6 +88,8 @@ LOOKS: dict[str, tuple[Callable[[], str], set[str]]] = {
     "live": (lambda: at("live", "plain"), {*RIGHTS}),
     "deleted": (lambda: at("deleted"), {*RIGHTS}),
     "past": (lambda: at("past", "gone"), {*RIGHTS}),
+    "replay": (lambda: at("replay"), {*RIGHTS}),
+    "replay_edited": (lambda: at("replay_edited", plain()), {*RIGHTS}),
     "undelete": (lambda: at("undelete", "gone", 1), {"change_limits"}),
 }
 
