@@ -89,6 +89,7 @@ LOOKS: dict[str, tuple[Callable[[], str], set[str]]] = {
     "deleted": (lambda: at("deleted"), {*RIGHTS}),
     "past": (lambda: at("past", "gone"), {*RIGHTS}),
     "replay": (lambda: at("replay"), {*RIGHTS}),
+    "suggest": (lambda: at("suggest"), {*RIGHTS}),
     "replay_edited": (lambda: at("replay_edited", plain()), {*RIGHTS}),
     "undelete": (lambda: at("undelete", "gone", 1), {"change_limits"}),
 }
