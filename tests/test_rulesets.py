@@ -113,10 +113,10 @@ def test_modes_come_from_the_highest_tier_that_states_them(settings):
 
 @pytest.mark.django_db
 def test_a_rule_ends_when_it_expires_without_a_reload(ruleset):
-    Rule.objects.update(expires_at=timezone.now() + timedelta(seconds=0.3))
+    Rule.objects.update(expires_at=timezone.now() + timedelta(seconds=1))
     rulesets.reload()
     assert effective("edited") == [("per_user", "admin")]
-    wait_until(lambda: effective("edited") == [], 2, "the rule to expire")
+    wait_until(lambda: effective("edited") == [], 3, "the rule to expire")
 
 
 @pytest.mark.django_db

@@ -15,7 +15,7 @@
 --           number is no safe integer; those are texts.
 -- Atomicity Redis runs nothing else meanwhile. First all counters are read and the chain decided; only then is anything
 --           charged, so that a refused call is charged to no rule.
--- Cost      one MGET, then two commands per counter; one TIME if an algorithm or a ban asks for the clock.
+-- Cost      one MGET, then two commands per counter, one for those behind a block; one TIME if an algorithm or a ban asks for the clock.
 --
 -- Values    A fixed window is "used", or "used count" once a call was refused, or "used count banned-until". A plain
 --           integer is what Redis stores most tightly. A sliding window is "period index previous current
@@ -60,6 +60,9 @@ for i = 1, #KEYS do
     over[i] = (limit == 0 or cost > limit) and -1 or ttl
     if kind == 4 then
       last, blocked = i, true
+      for behind = i + 1, #KEYS do
+        if call('PTTL', KEYS[behind]) == -1 then common = false end
+      end
       break
     end
   end
@@ -329,6 +332,11 @@ for i = 1, #KEYS do
     last, blocked = i, true
     break
   end
+end
+
+-- What lies behind a block is neither read nor counted, but must not stay for ever either.
+if blocked and writes then
+  for i = last + 1, #KEYS do remaining(i, kinds[i] % 4 == 1 and 2 * periods[i] or periods[i]) end
 end
 
 -- Charge everything or nothing. A cost of 0 writes nothing; a ban that runs stands still.

@@ -49,6 +49,22 @@ def test_a_key_found_without_expiry_is_given_one(counters, redis_client, keys, k
     assert all(redis_client.pttl(key) > 0 for key in keys())
 
 
+@kinds
+@pytest.mark.parametrize("blocking", [{}, {"ban_for": 5}], ids=["window", "ban"])
+def test_a_key_without_expiry_behind_a_block_is_given_one_and_not_counted(counters, redis_client, keys, kind, blocking):
+    # Report 8.
+    behind = make_hit(limit=2, period=60, **kind)
+    used = counters.hit([behind])[0].used
+    redis_client.persist(keys()[0])
+    blocked = make_hit("blocking", limit=0, period=60, **blocking)
+    counters.hit([blocked, behind], verb=Verb.PEEK)
+    assert redis_client.pttl(counters.namespace() + behind.key) == -1
+    assert len(counters.hit([blocked, behind])) == 1
+    longest = 120_000 if kind.get("algorithm") == "sliding_window" else 60_000
+    assert 0 < redis_client.pttl(counters.namespace() + behind.key) <= longest
+    assert counters.hit([behind], verb=Verb.PEEK)[0].used == used
+
+
 @pytest.mark.parametrize("value", ["", "gibberish", "-5", "nan", "inf", "1 2 3 4 5 6", b"\xff\xfe", "1e999"])
 @kinds
 def test_a_foreign_text_under_a_key_is_healed(counters, redis_client, kind, value):
