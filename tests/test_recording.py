@@ -131,6 +131,13 @@ def test_the_record_is_capped_and_expires(settings, redis_client):
     assert 0 < redis_client.ttl(stream(redis_client)) <= recording.KEPT_SECONDS
 
 
+def test_what_processes_wrote_in_turn_is_read_in_the_order_of_time():
+    for times in ([300, 302], [299, 301]):
+        lines = [f'{{"time":{time},"limiter":"search","identifier":{{}}}}' for time in times]
+        current().log(recording.STREAM, lines, 100, 60)
+    assert [entry["time"] for entry in recorded()] == [299, 300, 301, 302]
+
+
 def test_what_waits_is_bounded(monkeypatch):
     monkeypatch.setattr(recording, "MOST_WAITING", 3)
     for number in range(10):
