@@ -48,7 +48,8 @@ class Cell(Counter):
     def restart(self, now: float) -> None:
         """Become a counter that is not there yet."""
         self.expires = now + self.length
-        self.banned_until = self.used = self.count = self.previous = self.period = self.index = self.updated = 0
+        self.banned_until = self.used = self.count = self.previous = self.index = self.updated = 0
+        self.period = self.length
         self.fractional = False
         # Of values only those have any that count them.
         self.members = NOBODY
@@ -93,7 +94,7 @@ class SlidingCell(Cell):
         index = now // length
         if self.index != index:
             self.previous = self.used if self.index == index - 1 else 0
-            self.used, self.index, self.period, self.expires = 0, index, length, (index + 2) * length
+            self.used, self.index, self.expires = 0, index, (index + 2) * length
         previous, used = self.previous, self.used
         if used + previous >= room and used + floor(float(previous) * ((index + 1) * length - now) / length) >= room:
             return False
@@ -119,7 +120,7 @@ class BucketCell(Cell):
         units = (units if units > 0 else 0) + length
         if units > room * length:
             return False
-        self.used, self.updated, self.period = units, now, length
+        self.used, self.updated = units, now
         self.expires = now - (-units // room)
         return True
 
