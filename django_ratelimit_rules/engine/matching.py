@@ -144,10 +144,30 @@ def _compile_object(match: object, field: str) -> list[tuple[str, Condition]]:
     conditions = []
     for name, condition in match.items():
         try:
-            conditions.append((normalise(name), _compile_condition(condition)))
+            known = normalise(name)
+            said = _in_either_case(condition) if known == "method" else condition
+            conditions.append((known, _compile_condition(said)))
         except (TypeError, ValueError) as error:
             raise InvalidRule(field, f"property {name!r}: {error}") from error
     return conditions
+
+
+def _in_either_case(condition: object, depth: int = 0) -> object:
+    """Return a condition on the method that takes methods in upper case as well, which is how requests have them."""
+    if isinstance(condition, str):
+        return [condition, condition.upper()]
+    if isinstance(condition, (list, tuple)):
+        return [*condition, *(member.upper() for member in condition if isinstance(member, str))]
+    if not isinstance(condition, Mapping) or depth > MAX_DEPTH:
+        return condition
+    if set(condition) == {"eq"} and isinstance(condition["eq"], str):
+        return _in_either_case(condition["eq"])
+    return {
+        operator: _in_either_case(said, depth + 1)
+        if operator == "not" or (operator in ("in", "oneOf") and isinstance(said, (list, tuple)))
+        else said
+        for operator, said in condition.items()
+    }
 
 
 def _compile_condition(condition: object, depth: int = 0) -> Condition:

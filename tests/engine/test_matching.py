@@ -7,6 +7,7 @@ import time
 import pytest
 
 from django_ratelimit_rules.engine.matching import compile_match
+from django_ratelimit_rules.exceptions import InvalidRule
 
 
 def holds(condition, text) -> bool:
@@ -60,6 +61,24 @@ def test_a_glob_takes_its_other_characters_literally():
     assert holds({"glob": "/a+b(c)[d]/*.x"}, "/a+b(c)[d]/é.x")
     assert holds({"glob": "a**b"}, "a\n/b")
     assert not holds({"glob": "a*b"}, "a/b")
+
+
+@pytest.mark.parametrize(
+    "condition", ["post", "Post", ["get", "post"], {"eq": "post"}, {"in": ["post"]}, {"not": {"not": "post"}}, "POST"]
+)
+def test_a_method_is_compared_in_upper_case(condition):
+    said = compile_match({"method": condition})
+    assert said.holds({"method": "POST"}.get)
+    assert not said.holds({"method": "OPTIONS"}.get)
+    assert not said.holds({}.get)
+    assert not compile_match({"method": {"not": condition}}).holds({"method": "POST"}.get)
+
+
+def test_a_method_that_code_spells_its_own_way_is_still_that():
+    assert compile_match({"method": "post"}).holds({"method": "post"}.get)
+    assert not compile_match({"path": "post"}).holds({"path": "POST"}.get)
+    with pytest.raises(InvalidRule, match="in takes a list"):
+        compile_match({"method": {"in": "post"}})
 
 
 def test_several_operators_of_one_condition_are_all_required():
