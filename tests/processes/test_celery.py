@@ -11,7 +11,7 @@ import pytest
 from tests.processes import LIMIT
 from tests.servers import wait_until
 
-TASKS = 150
+TASKS = 100
 PROCESSES = 2
 SEND = "from tests.processes.tasks import ask\nfor _ in range({}): ask.delay()"
 
