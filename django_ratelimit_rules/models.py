@@ -110,6 +110,12 @@ class AnnouncedQuerySet(models.QuerySet[Any]):
 class RulesetQuerySet(AnnouncedQuerySet):
     """Rulesets, by their name."""
 
+    def named(self, name: str | None) -> Ruleset | None:
+        """Return the ruleset of a limiter, None where there is none, whatever was typed for a name."""
+        # PostgreSQL takes no NUL, not even to say that nothing is called so.
+        ruleset: Ruleset | None = None if not name or "\0" in name else self.filter(name=name).first()
+        return ruleset
+
     def get_by_natural_key(self, name: str) -> Ruleset:
         """Return the ruleset of a limiter."""
         ruleset: Ruleset = self.get(name=name)

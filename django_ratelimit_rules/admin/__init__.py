@@ -85,7 +85,7 @@ class RulesetAdmin(Operations, Listing, BaseAdmin):
         if isinstance(inline, RuleInline):
             options["opened"] = request.GET.getlist("open")
             if COPY in request.GET and request.method == "GET" and obj.pk:
-                options["initial"] = [copy_of(rule) for rule in obj.rules.filter(name=request.GET[COPY])]
+                options["initial"] = [copy_of(rule) for rule in obj.rules.all() if rule.name == request.GET[COPY]]
         return options
 
     @admin.display(description="Properties")

@@ -93,7 +93,7 @@ class Replays(Mixin):
             form = ReplayForm(request.POST, request.FILES)
             found = _found(form) if form.is_valid() else {}
             return self._replay_page(request, form, found)
-        limiter = request.POST.get("limiter") or request.GET.get("limiter", "")
+        limiter = (request.POST.get("limiter") or request.GET.get("limiter", "")).replace("\0", "")
         draft = request.POST.get("draft") or rulestext.dump(rulestext.stored([limiter]))
         return self._replay_page(request, _form(limiter, draft))
 
@@ -122,7 +122,7 @@ class Replays(Mixin):
             "opts": self.opts,
             "title": "Replay",
             "form": form,
-            "ruleset": Ruleset.objects.filter(name=limiter).first(),
+            "ruleset": Ruleset.objects.named(limiter),
             **(found or {}),
         }
         return TemplateResponse(request, "django_ratelimit_rules/replay.html", context)

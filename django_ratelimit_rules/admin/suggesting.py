@@ -113,7 +113,7 @@ class Suggests(Mixin):
             "opts": self.opts,
             "title": "Suggest a limit",
             "form": form,
-            "ruleset": Ruleset.objects.filter(name=form["limiter"].value()).first(),
+            "ruleset": Ruleset.objects.named(form["limiter"].value()),
             **found,
         }
         return TemplateResponse(request, "django_ratelimit_rules/suggest.html", context)

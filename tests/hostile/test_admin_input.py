@@ -101,6 +101,9 @@ QUESTIONS = {
     "{pk}/change/": ("open", "copy", "_changelist_filters", "override"),
     "explain/": ("limiter", "user", "ip", "path", "headers", "facts", "decision", "cost"),
     "add/": ("name", "copy", "override"),
+    "suggest/": ("limiter", "rule", "traffic"),
+    "replay/": ("limiter", "draft", "traffic"),
+    "deleted/": ("page",),
 }
 
 
@@ -111,6 +114,8 @@ def test_no_question_is_an_error(operator, ruleset, page, name):
     for value in VALUES[::4] if page in ("{pk}/change/", "add/") else VALUES:
         asked = {"limiter": "search", name: sendable(value)}
         assert operator.get(address, asked).status_code < 500, value
+        if page in ("explain/", "suggest/", "replay/"):
+            assert operator.post(address, asked).status_code < 500, value
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value[:12]))
