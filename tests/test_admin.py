@@ -499,3 +499,44 @@ def test_a_page_with_more_rules_than_can_be_sent_says_so_before_anybody_types(
     shown = Page(admin_client, reverse(CHANGE, args=[many.pk]))
     assert ("This page cannot be saved: for 200 rules" in shown.text) is warned
     assert ("Set that to 830 or more" in shown.text) is warned
+
+
+def as_a_browser(shown: Page) -> Page:
+    """Send along what was seen, too."""
+    shown.data["rules-seen"] = shown.rules.seen
+    return shown
+
+
+def said_now() -> tuple[str, list[int]]:
+    return Ruleset.objects.get().mode, list(Rule.objects.values_list("limit", flat=True))
+
+
+def test_a_stale_page_does_not_undo_another_operators_change_unless_that_is_asked_for(page, ruleset):
+    for position, name in enumerate(("a", "b")):
+        Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING)
+    shown = as_a_browser(page().fill(1, limit="7"))
+    Rule.objects.filter(name="a").update(limit=1)
+    Ruleset.objects.update(mode="off")
+    assert not shown.save()
+    for words in ("Somebody changed this since", "mode: “off” becomes “”", "~ limit: 1 → 5", "~ limit: 5 → 7"):
+        assert words in shown.text
+    assert (Ruleset.objects.get().mode, Rule.objects.get(name="a").limit, Rule.objects.get(name="b").limit) == (
+        "off",
+        1,
+        5,
+    )
+    assert as_a_browser(shown).save(), (shown.form.errors, shown.errors())
+    assert (Ruleset.objects.get().mode, Rule.objects.get(name="a").limit, Rule.objects.get(name="b").limit) == (
+        "",
+        5,
+        7,
+    )
+
+
+def test_a_stale_page_that_would_undo_nothing_and_one_that_is_not_stale_are_saved(page, ruleset):
+    Rule.objects.create(ruleset=ruleset, name="a", **COUNTING)
+    shown = as_a_browser(page().fill(0, limit="7"))
+    Rule.objects.filter(name="a").update(limit=7)
+    assert shown.save()
+    assert as_a_browser(page().fill(0, limit="8")).save()
+    assert Rule.objects.get().limit == 8

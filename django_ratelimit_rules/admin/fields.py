@@ -7,6 +7,7 @@ values mean is the engine's to judge.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, NoReturn
 
@@ -139,6 +140,28 @@ class KeyField(forms.IntegerField):
         if key != self.key:
             raise ValidationError("Somebody deleted this rule since the page was shown. Load the page anew.")
         return key
+
+
+class SeenField(forms.CharField):
+    """What stood in the database when the page was made, as a digest; a page that is shown again has the newest."""
+
+    widget = forms.HiddenInput
+
+    def __init__(self) -> None:
+        super().__init__(required=False)
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """Show what stands there now."""
+        return initial
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Be no change in itself."""
+        return False
+
+
+def digest(value: object) -> str:
+    """Return a short text that is another one for other values."""
+    return hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 def dump(value: Any) -> str:

@@ -6,7 +6,7 @@ model's and the engine's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -207,10 +207,7 @@ class RulesFormSet(BaseRulesFormSet):
         self.allowed = lines.Allowed()
         super().__init__(*args, **options)
         # What is stored, before forms write into the rows what was typed.
-        self.stored = [Stored(row.pk, row.position, row.engine_fields()) for row in self._rows()]
-
-    def _rows(self) -> Iterable[Rule]:
-        return self.get_queryset() if self.is_bound else ()
+        self.stored = [Stored(row.pk, row.position, row.engine_fields()) for row in self.get_queryset()]
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
         """Say how much of a rule is shown, or was sent: its name is always sent with its fields."""

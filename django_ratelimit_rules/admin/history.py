@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -19,6 +19,7 @@ from ..exceptions import InvalidRulesFile
 from ..models import Ruleset, RulesetVersion
 from . import guards
 from .confirmation import MAX_REASON, Step, author_of, confirm
+from .fields import SeenField, digest
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -32,6 +33,7 @@ PER_PAGE = 10
 GONE_PER_PAGE = 50
 CHANGE_PAGE = "admin:django_ratelimit_rules_ruleset_change"
 HISTORY_PAGE = "admin:django_ratelimit_rules_ruleset_history"
+STALE = "Somebody changed this since the page was shown. Nothing was saved; saving once more would do this:"
 LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
 PAST_PAGE = "admin:django_ratelimit_rules_ruleset_past"
 RESTORE_PAGE = "admin:django_ratelimit_rules_ruleset_restore"
@@ -47,10 +49,24 @@ class RulesetForm(BaseForm):
         max_length=MAX_REASON,
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),
     )
+    seen = SeenField()
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.instance.rules_come_along = True
+        # Of all fields, also those that this user may not change.
+        stored = [getattr(self.instance, name) for name in ("name", *rulestext.RULESET_FIELDS)]
+        self.initial["seen"] = digest(stored)
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse to undo what somebody else has changed since the page was shown, unless that is asked for again."""
+        said = super().clean() or {}
+        fields = [name for name in self.changed_data if name in self.initial]
+        stale = said.get("seen") and said["seen"] != self.initial["seen"]
+        if stale and fields and not self.instance._state.adding:
+            lines = [f"{name}: “{self.initial[name]}” becomes “{said.get(name)}”" for name in fields]
+            raise ValidationError([STALE, *lines])
+        return said
 
     def validate_unique(self) -> None:
         """Look for another ruleset of this name only when the name is a new one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -11,14 +12,15 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from .. import rulestext
+from .. import rulesdiff, rulestext
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
 from . import guards, moving
 from .explain import Explains
+from .fields import digest
 from .forms import RulesFormSet, Stored
 from .guards import Guarded
-from .history import HISTORY_PAGE, RulesetForm, Versioned
+from .history import HISTORY_PAGE, STALE, RulesetForm, Versioned
 from .lines import Allowed
 from .live import Live, charts
 from .othertiers import OVERRIDE, OtherTiers
@@ -35,6 +37,7 @@ else:
     InlineMixin = object
 
 MAX_KEY = 2**63
+MOST_CHANGES = 20
 
 
 class GuardedFormSet(RulesFormSet):
@@ -51,6 +54,15 @@ class GuardedFormSet(RulesFormSet):
         lacking = guards.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
+        changes = rulesdiff.compare(before, after)
+        if self.data.get(f"{self.prefix}-seen", self.seen) != self.seen and changes and self.instance.pk:
+            lines = [f"{change.mark} {change.text}" for change in changes[:MOST_CHANGES] if change.depth]
+            raise ValidationError([STALE, *lines])
+
+    @cached_property
+    def seen(self) -> str:
+        """What the rules say now, as a digest: whoever sends back another one has seen other rules."""
+        return digest(_plain(self.stored))
 
     def _kept(self) -> Iterable[Rule]:
         return (form.instance for form in self.forms if self._is_rule(form))
