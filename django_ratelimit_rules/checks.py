@@ -46,10 +46,10 @@ def connect() -> None:
         check_time_outs,
         check_middleware_order,
         check_eviction_policy,
+        check_limiters_have_rules,
     ):
         register(check, TAG)
-    for asking in (check_limiters_have_rules, check_page_can_be_sent):
-        register(asking, TAG, Tags.database)
+    register(check_page_can_be_sent, TAG, Tags.database)
 
 
 def check_setting_names(**_: object) -> Messages:
@@ -148,8 +148,9 @@ def check_middleware_order(databases: Sequence[str] | None = None, **_: object) 
 
 
 def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: object) -> Messages:
-    """Name limiters that code asks and nobody defined rules for. Asks the database."""
-    if not _rules_are_in(databases or ()):
+    """Name limiters that code asks and nobody defined rules for. Asks the database, unless this process has loaded
+    the rules already."""
+    if not (rulesets.are_loaded() or _rules_are_in(databases or ())):
         return []
     asked = checkpoints.named()
     known = rulesets.limiters()

@@ -148,9 +148,14 @@ def reload() -> bool:
         return worked
 
 
+def are_loaded() -> bool:
+    """Whether this process has loaded the rules."""
+    return _snapshot is not None
+
+
 def follow() -> None:
     """Load all rules anew if some were loaded before. Never raises."""
-    if _snapshot is not None:
+    if are_loaded():
         reload()
 
 

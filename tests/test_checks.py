@@ -265,6 +265,16 @@ def test_limiters_without_rules_are_named_once_the_database_may_be_asked(db, set
     assert not caplog.records
 
 
+def test_limiters_without_rules_are_named_without_a_query_where_the_rules_are_loaded(
+    django_assert_num_queries, db, settings
+):
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["checked_in_middleware"]
+    assert "ratelimit_rules.W004" not in messages()
+    Limiter("checked_alone").check({})
+    with django_assert_num_queries(0):
+        assert "ratelimit_rules.W004" in messages()
+
+
 @pytest.mark.parametrize(("bound", "warned"), [(1000, False), (500, True), (None, False)])
 def test_rulesets_too_long_for_djangos_bound_on_fields_are_named(db, settings, bound, warned):
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = bound
