@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from django.urls import reverse
-from django.utils.html import escape
+from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
 TURN_PAGE = "admin:django_ratelimit_rules_ruleset_turn"
@@ -44,7 +44,7 @@ def head(line: dict[str, Any], allowed: Allowed) -> SafeString:
     owner = f' <span class="ratelimit-owner">{escape(line["owner"])}</span>' if line["owner"] else ""
     return mark_safe(
         f'<div class="ratelimit-head">{"".join(parts)}</div>'
-        f'<div class="ratelimit-summary">{escape(line["summary"])}{owner}</div>'
+        f'<div class="ratelimit-summary">{conditional_escape(line["summary"])}{owner}</div>'
         f'<input type="hidden" name="{prefix}-id" id="id_{prefix}-id" value="{"" if new else line["pk"]}">'
     )
 

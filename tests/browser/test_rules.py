@@ -166,6 +166,11 @@ def test_what_is_not_saved_is_said_and_asked_about(editor):
     assert asked.value.type == "beforeunload"
 
 
+def test_each_rule_says_in_one_sentence_what_it_does(editor):
+    said = editor.locator(".has_original .ratelimit-summary").all_inner_texts()
+    assert said == [f"limit {number} per 1 min by ip" for number in (1, 2, 3)]
+
+
 def test_the_links_beside_the_rules_ask_nothing_when_nothing_was_changed(editor, page):
     asked: list[object] = []
 
