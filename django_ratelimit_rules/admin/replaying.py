@@ -17,7 +17,8 @@ from ..engine import Ruleset as EngineRuleset
 from ..engine import sentence
 from ..exceptions import CountersUnavailable, InvalidRulesFile
 from ..models import Rule, Ruleset
-from ..replay import Replay, Report, drafts, replay
+from ..replay import Refusal, Replay, Report, drafts, replay
+from ..replay.running import Blocked
 from ..replay.text import duration, moment, share
 from .pictures import Stack, hidden_table, picture
 from .recorded import TooLarge, TrafficForm
@@ -164,7 +165,7 @@ def shown(report: Report) -> dict[str, Any]:
         "lateness": duration(order.lateness),
         "rules": [(rule, sentence(rule), numbers, before) for rule, numbers, before in only.rules],
         "gone": list(only.gone),
-        "clients": [_client(only, at) for at in range(min(len(draft.blocked), MOST_SHOWN))],
+        "clients": [_client(*each) for each in only.heaviest(MOST_SHOWN)],
         "differences": _differences(only),
         "added": only.difference.added.total(),
         "removed": only.difference.removed.total(),
@@ -172,8 +173,7 @@ def shown(report: Report) -> dict[str, Any]:
     }
 
 
-def _client(only: Replay, at: int) -> dict[str, Any]:
-    refusal, blocked = only.heaviest(MOST_SHOWN)[at]
+def _client(refusal: Refusal, blocked: Blocked) -> dict[str, Any]:
     spells = [
         (moment(spell.since), "for good" if spell.until is None else f"for {duration(spell.until - spell.since)}",
          spell.calls)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import date
 from typing import Protocol
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -22,6 +21,7 @@ from ..engine.matching import parse_address
 from ..engine.properties import apply_filters, base_of
 from ..engine.values import ANONYMOUS
 from ..facts import dotted_path
+from .stamps import NO_TIME, Zones
 from .traffic import Bad, Batch, Source
 
 CHUNK = 1 << 20
@@ -38,13 +38,8 @@ _ANSWERS = re.compile(r"(?: [0-9]{3} [0-9-]+ )*+")
 # Columns of a batch.
 ADDRESS, USER, REQUEST_LINE, REFERRER, AGENT = range(5)
 
-_STAMP = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d)", re.ASCII)
-_ZONE = re.compile(r"([+-])(\d\d)(\d\d)", re.ASCII)
-_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "v": "\v", "b": "\b"}
-NO_TIME = -1
 MOST_KNOWN = 200_000
 
 
@@ -53,52 +48,6 @@ class Bytes(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Return some bytes, none at the end."""
-
-
-class Stamps(dict[str, int]):
-    """Times of one zone, as log lines have them, in milliseconds since 1970; NO_TIME for what is none."""
-
-    def __init__(self, zone: str) -> None:
-        found = _ZONE.fullmatch(zone)
-        self._ahead = 0 if found is None else (int(found[2]) * 60 + int(found[3])) * (60 if found[1] == "+" else -60)
-        self._known = found is not None
-        self._minutes: dict[str, int] = {}
-
-    def __missing__(self, stamp: str) -> int:
-        if len(self) > MOST_KNOWN:
-            self.clear()
-            self._minutes.clear()
-        minute = self._minutes.get(stamp[:17])
-        seconds = stamp[17:]
-        if minute is None or len(seconds) != 3 or not seconds[1:].isdigit() or not seconds.isascii():
-            time = self._milliseconds(stamp)
-            if time != NO_TIME:
-                self._minutes[stamp[:17]] = time // 60_000 * 60_000
-        else:
-            time = minute + int(seconds[1:]) * 1000
-        self[stamp] = time
-        return time
-
-    def _milliseconds(self, stamp: str) -> int:
-        found = _STAMP.fullmatch(stamp) if self._known else None
-        if found is None:
-            return NO_TIME
-        day, month, year, hours, minutes, seconds = found.groups()
-        try:
-            days = date(int(year), _MONTHS[month], int(day)).toordinal() - date(1970, 1, 1).toordinal()
-        except (KeyError, ValueError):
-            return NO_TIME
-        return max(NO_TIME, 1000 * (days * 86400 + int(hours) * 3600 + int(minutes) * 60 + int(seconds) - self._ahead))
-
-
-class Zones(dict[str, Stamps]):
-    """The times of each zone that a log has."""
-
-    def __missing__(self, zone: str) -> Stamps:
-        if len(self) > 100:
-            self.clear()
-        stamps = self[zone] = Stamps(zone)
-        return stamps
 
 
 def chunks_of(file: Bytes, read: Callable[[int], None]) -> Iterator[str]:
