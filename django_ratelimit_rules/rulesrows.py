@@ -39,11 +39,12 @@ class Rows:
     def __init__(self) -> None:
         self._read: dict[int, Read] = {}
         self._tiers: dict[str, TierRules] = {}
-        self._reported: set[str] = set()
+        # What cannot be read of each ruleset; logged once while it stands.
+        self._faults: dict[int, list[str]] = {}
 
     def forget(self) -> None:
         """Forget what was read."""
-        self._read, self._tiers = {}, {}
+        self._read, self._tiers, self._faults = {}, {}, {}
 
     def load(self) -> dict[str, TierRules]:
         """Return what the database says, by limiter; the same mapping as before when nothing changed.
@@ -62,7 +63,13 @@ class Rows:
                 return self._tiers
             changed = Ruleset.objects.using(database).filter(pk__in=said.keys() - known.keys())
             rulesets = list(changed.prefetch_related("rules"))
+        before = self._faults
+        self._faults = {key: faults for key, faults in before.items() if key in known}
         made = {row.pk: Read(said[row.pk], row.name, self._tier_of(row)) for row in rulesets}
+        for key, faults in self._faults.items():
+            for fault in faults:
+                if fault not in before.get(key, ()):
+                    logger.error(fault)
         self._read = {**known, **made}
         self._tiers = {read.name: read.tier for read in self._read.values() if read.tier is not None}
         return self._tiers
@@ -73,12 +80,12 @@ class Rows:
             try:
                 rules.append(row.to_engine())
             except UNREADABLE as error:
-                self._report(f"Rule {row.name!r} (pk {row.pk}) is disabled, because it cannot be read: {error}")
+                self._fault(ruleset, f"Rule {row.name!r} (pk {row.pk}) is disabled, because it cannot be read: {error}")
         try:
             tier = tier_rules(rules, ruleset.mode, ruleset.failure_mode, ruleset.description)
         except UNREADABLE as error:
             named = f"Ruleset {ruleset.name!r} (pk {ruleset.pk})"
-            self._report(f"{named} is out of force, because it cannot be read: {error}")
+            self._fault(ruleset, f"{named} is out of force, because it cannot be read: {error}")
             return None
         return replace(tier, version=ruleset.version, partition_by=self._partition_of(ruleset))
 
@@ -88,13 +95,11 @@ class Rows:
             return check_partition(ruleset.partition_by, ())
         except InvalidRule as error:
             named = f"The partition of ruleset {ruleset.name!r} (pk {ruleset.pk})"
-            self._report(f"{named} is out of force, because it cannot be read: {error.reason}")
+            self._fault(ruleset, f"{named} is out of force, because it cannot be read: {error.reason}")
             return None
 
-    def _report(self, message: str) -> None:
-        if message not in self._reported:
-            self._reported.add(message)
-            logger.error(message)
+    def _fault(self, ruleset: Any, message: str) -> None:
+        self._faults.setdefault(ruleset.pk, []).append(message)
 
 
 def _apart(database: str) -> AbstractContextManager[None]:

@@ -40,6 +40,19 @@ def test_nothing_is_loaded_before_the_first_check_and_no_sql_after_it(ruleset, d
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_bad_row_is_logged_once_while_it_is_bad_and_again_when_it_is_so_anew(ruleset, caplog):
+    def logged() -> int:
+        return len([record for record in caplog.records if record.levelname == "ERROR"])
+
+    for times in (1, 2):
+        Rule.objects.update(match={"path": {"regex": "*"}})
+        Limiter("edited").check({"user": 1})
+        Ruleset.objects.update(description=f"changed {times} times")
+        assert logged() == times
+        Rule.objects.update(match={})
+
+
+@pytest.mark.django_db(transaction=True)
 def test_rows_that_a_flush_removed_are_out_of_force(ruleset):
     limiter = Limiter("edited")
     assert limiter.check({"user": 1}).matched
