@@ -91,6 +91,8 @@ def sign_in(page: Any, user: User) -> None:
     )
 
 
+GRAVE = ("serious", "critical")
+COLOURS = ["color-contrast", "link-in-text-block"]
 COUNTING: dict[str, Any] = {"characteristics": ["ip"], "limit": 5, "period": 60}
 NO_SCRIPT = pytest.mark.parametrize("page", [{"java_script_enabled": False}], indirect=True)
 
@@ -109,6 +111,35 @@ def editor(page, ruleset) -> Any:
     """The ruleset's page."""
     page.goto(address("change", ruleset.pk))
     return ready(page)
+
+
+@pytest.fixture
+def faults(page) -> Any:
+    """A function that names what axe finds on the page in both colour schemes, and whether the page is too wide."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+
+    def faults() -> list[object]:
+        found: list[object] = []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            # Colours fade over to the other scheme's.
+            page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished))")
+            # What axe looks at takes long; in the dark only colours are others.
+            rules = {"runOnly": {"type": "rule", "values": COLOURS}} if scheme == "dark" else {}
+            violations = axe.run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+            found += [
+                (scheme, fault["id"], [node["html"] for node in fault["nodes"]])
+                for fault in violations
+                if fault["impact"] in GRAVE
+            ]
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 380, "height": 800})
+        if page.evaluate("document.documentElement.scrollWidth") > 380:
+            found.append("wider than a telephone")
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        return found
+
+    return faults
 
 
 def address(name: str, *arguments: object) -> str:

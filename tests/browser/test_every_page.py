@@ -8,8 +8,6 @@ from django_ratelimit_rules import Limiter
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from tests.browser.conftest import COUNTING, address, opened, ready, row, save
 
-GRAVE = ("serious", "critical")
-COLOURS = ["color-contrast", "link-in-text-block"]
 CLIENT = "203.0.113.7"
 
 
@@ -32,35 +30,6 @@ def rich(ruleset) -> Ruleset:
         RulesetVersion.objects.create(ruleset="gone", number=number, user="ada", text=text)
     ruleset.decision = [Limiter("search").check({"ip": CLIENT}) for _ in range(3)][1].decision
     return ruleset
-
-
-@pytest.fixture
-def faults(page):
-    """A function that names what axe finds on the page in both colour schemes, and whether the page is too wide."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-
-    def faults() -> list[object]:
-        found: list[object] = []
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            # Colours fade over to the other scheme's.
-            page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished))")
-            # What axe looks at takes long; in the dark only colours are others.
-            rules = {"runOnly": {"type": "rule", "values": COLOURS}} if scheme == "dark" else {}
-            violations = axe.run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
-            found += [
-                (scheme, fault["id"], [node["html"] for node in fault["nodes"]])
-                for fault in violations
-                if fault["impact"] in GRAVE
-            ]
-        page.emulate_media(color_scheme="light")
-        page.set_viewport_size({"width": 380, "height": 800})
-        if page.evaluate("document.documentElement.scrollWidth") > 380:
-            found.append("wider than a telephone")
-        page.set_viewport_size({"width": 1280, "height": 1000})
-        return found
-
-    return faults
 
 
 def test_the_rulesets_page_with_everything_open_is_accessible(page, rich, faults):

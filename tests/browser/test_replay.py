@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from django_ratelimit_rules.models import Rule
 from tests.browser.conftest import NO_SCRIPT, address, opened, ready
-from tests.browser.test_every_page import faults  # noqa: F401
 from tests.replay.test_logs import LOG
 
 
-def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, editor, ruleset, faults):  # noqa: F811
+def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, editor, ruleset, faults):
     opened(editor, "first").locator("[name$='-limit']").fill("30")
     with page.expect_navigation():
         page.get_by_role("button", name="Replay as edited").click()
@@ -40,7 +39,7 @@ def test_a_suggestion_is_made_and_replayed_without_javascript(page, ruleset):
     assert "1,851 of 9,999" in page.locator(".ratelimit-verdict").inner_text()
 
 
-def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):  # noqa: F811
+def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):
     page.goto(address("suggest"))
     ready(page)
     page.get_by_label("Traffic").select_option("A file")

@@ -20,6 +20,8 @@
         form.addEventListener("input", note);
         form.addEventListener("change", note);
         form.addEventListener("submit", () => { unsaved = false; });
+        // Back from a page that the form was sent to, such as a replay of it: what was typed is here again.
+        window.addEventListener("pageshow", () => { unsaved = Boolean(form.querySelector(".ratelimit-unsaved")); });
         window.addEventListener("beforeunload", (event) => {
             if (unsaved) event.preventDefault();
         });
