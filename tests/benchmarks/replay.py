@@ -55,18 +55,21 @@ def repeated() -> bytes:
 
 
 def busy() -> bytes:
-    """A hundred requests a second, by some thousands of clients of whom few make most."""
+    """A hundred requests a second, by some thousands of clients of whom few make most; each as one of the log's does."""
     chance = random.Random(7)
-    lines = LOG.read_bytes().splitlines()
-    tails = [line.partition(b"] ")[2] for line in lines]
+    by_client: dict[bytes, list[bytes]] = {}
+    for line in LOG.read_bytes().splitlines():
+        by_client.setdefault(line.partition(b" ")[0], []).append(line.partition(b"] ")[2])
+    tails = list(by_client.values())
     clients = [b"10.%d.%d.%d" % (n % 7, n // 250 % 250, n % 250) for n in range(5000)]
 
     def made() -> Iterator[bytes]:
         for number in range(10_000 * COPIES):
             second = number // 100
-            client = clients[min(int(chance.expovariate(1 / 400)), 4999)]
+            who = min(int(chance.expovariate(1 / 400)), 4999)
+            asked = tails[who % len(tails)]
             clock = b"%02d:%02d:%02d" % (second // 3600 % 24, second // 60 % 60, second % 60)
-            yield b"%s - - [17/May/2015:%s +0000] %s\n" % (client, clock, tails[number % len(tails)])
+            yield b"%s - - [17/May/2015:%s +0000] %s\n" % (clients[who], clock, asked[number % len(asked)])
 
     return b"".join(made())
 
