@@ -55,7 +55,7 @@ def repeated() -> bytes:
 
 
 def busy() -> bytes:
-    """A hundred requests a second, by some thousands of clients of whom few make most; each as one of the log's does."""
+    """A hundred requests a second, by some thousands of clients of whom few make most, each as one of the log."""
     chance = random.Random(7)
     by_client: dict[bytes, list[bytes]] = {}
     for line in LOG.read_bytes().splitlines():
