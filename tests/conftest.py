@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import clients, decisions, divergence, live, recording, rulesets, sometimes
+from django_ratelimit_rules import clients, decisions, divergence, live, recording, refresher, rulesets, sometimes
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.limiter import forget_local_counters
 from tests.servers import postgresql_server, redis_server
@@ -51,6 +52,9 @@ def _fresh(monkeypatch) -> None:
     divergence.forget()
     monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
     rulesets.forget()
+    if settings.POSTGRESQL_FOLDER is not None:
+        # The refresher's thread would look there by itself, and not see what a test's transaction holds.
+        monkeypatch.setattr(refresher, "RELOAD_SECONDS", math.inf)
 
 
 @pytest.fixture

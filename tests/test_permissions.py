@@ -27,7 +27,7 @@ OTHERS = ("add_ruleset", "change_ruleset", "delete_ruleset", "add_rule", "change
 TEXT = """\
 plain:
   rules:
-    - {name: per_ip, characteristics: [ip], limit: 5, period: 1m}
+    - {name: per_ip, characteristics: [ip], limit: 5, period: 1h}
     - {name: trial, action: log, characteristics: [ip], limit: 2, period: 1m}
 search:
   rules:
