@@ -2,8 +2,8 @@
 
 Matchers go in once per snapshot; for an identifier the positions of the rules worth trying come out, in order and
 lazily: no property is asked for before the first rule that it decides is reached. Rules are found by an equality
-condition or else by a pattern, those of one property in one RE2 set; a rule with more conditions than the one that
-found it is still tried as a whole.
+condition, or else by a network or a pattern, the patterns of one property in one RE2 set; a rule with more conditions
+than the one that found it is still tried as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import re2
 
-from .matching import Ends, Matcher, Members, Search, ValueOf, encoded
+from .matching import Ends, Matcher, Members, Networks, Search, ValueOf, encoded, parse_address
 
 # In shorter rulesets trying each rule is quicker than looking up.
 FEWEST = 12
@@ -65,19 +65,27 @@ class Candidates:
 class Lookup:
     """The rules that one property decides."""
 
-    __slots__ = ("_by_pattern", "_by_text", "_sets", "first", "name")
+    __slots__ = ("_by_network", "_by_pattern", "_by_text", "_sets", "first", "name")
 
     def __init__(self, name: str, first: int) -> None:
         self.name = name
         self.first = first
         self._by_text: dict[str, list[int]] = {}
         self._by_pattern: dict[str, list[int]] = {}
+        # By IP version and number of host bits, which an address loses to become the number of its network.
+        self._by_network: dict[tuple[int, int], dict[int, list[int]]] = {}
         self._sets: list[tuple[re2.Set, list[list[int]]]] = []
 
-    def add(self, position: int, condition: Members | str) -> None:
-        """Note a rule under its texts or its pattern."""
+    def add(self, position: int, condition: Members | Networks | str) -> None:
+        """Note a rule under its texts, its networks or its pattern."""
         if isinstance(condition, str):
             self._by_pattern.setdefault(condition, []).append(position)
+            return
+        if isinstance(condition, Networks):
+            for network in condition.networks:
+                bits = network.max_prefixlen - network.prefixlen
+                numbers = self._by_network.setdefault((network.version, bits), {})
+                numbers.setdefault(int(network.network_address) >> bits, []).append(position)
             return
         for text in condition:
             if text is not None:
@@ -101,6 +109,8 @@ class Lookup:
         if text is None:
             return []
         found = self._by_text.get(text, [])
+        if self._by_network:
+            found = found + self._around(text)
         if self._sets:
             raw = encoded(text)
             found = found[:]
@@ -109,15 +119,28 @@ class Lookup:
                     found += positions[index]
         return found
 
+    def _around(self, text: str) -> list[int]:
+        """Return the positions of the rules in whose networks an address lies."""
+        address = parse_address(text)
+        found: list[int] = []
+        if address is not None:
+            number = int(address)
+            for (version, bits), numbers in self._by_network.items():
+                if version == address.version:
+                    found += numbers.get(number >> bits, ())
+        return found
 
-def _deciding(matcher: Matcher) -> tuple[str, Members | str] | None:
+
+def _deciding(matcher: Matcher) -> tuple[str, Members | Networks | str] | None:
     """Return the condition to find a rule by, None when it has to be tried: one that a missing value may meet, say."""
     if len(matcher.alternatives) != 1:
         return None
-    patterns: Iterable[tuple[str, str]] = ()
+    others: list[tuple[str, Networks | str]] = []
     for name, condition in matcher.alternatives[0]:
         if isinstance(condition, Members) and None not in condition:
             return name, condition
         if isinstance(condition, (Ends, Search)) and condition.pattern is not None:
-            patterns = [*patterns, (name, condition.pattern)]
-    return next(iter(patterns), None)
+            others.append((name, condition.pattern))
+        elif isinstance(condition, Networks):
+            others.append((name, condition))
+    return next(iter(others), None)

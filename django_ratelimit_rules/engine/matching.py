@@ -11,8 +11,10 @@ import ipaddress
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
+from typing import Any
 
 import re2
 
@@ -23,6 +25,7 @@ from .values import bounded, canonical
 ValueOf = Callable[[str], str | None]
 Condition = Callable[[str | None], bool]
 Match = Mapping[str, object] | list[Mapping[str, object]]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_PATTERN = 500
 MAX_DEPTH = 16
@@ -72,6 +75,22 @@ class Ends:
 
     def __call__(self, text: str | None) -> bool:
         return text is not None and self._fits(text, self._texts)
+
+
+class Networks:
+    """The condition that an address lies in one of some networks, which do not overlap; a ruleset looks them up."""
+
+    __slots__ = ("_by_version", "networks")
+
+    def __init__(self, networks: Iterable[Network]) -> None:
+        collapse: Any = ipaddress.collapse_addresses  # of one version, which its type cannot say
+        by_version = {version: [n for n in networks if n.version == version] for version in (4, 6)}
+        self._by_version = {version: list(collapse(found)) for version, found in by_version.items()}
+        self.networks: list[Network] = [*self._by_version[4], *self._by_version[6]]
+
+    def __call__(self, text: str | None) -> bool:
+        address = parse_address(text)
+        return address is not None and any(address in network for network in self._by_version[address.version])
 
 
 def encoded(text: str) -> bytes:
@@ -268,17 +287,10 @@ def _cidr(operand: object) -> Condition:
     members = operand if isinstance(operand, (list, tuple)) else [operand]
     if not all(isinstance(member, str) for member in members):
         raise TypeError("cidr takes a network such as '10.0.0.0/8', or a list of them")
-    networks = [_network(str(member)) for member in members]
-    by_version = {version: [n for n in networks if n.version == version] for version in (4, 6)}
-
-    def inside(text: str | None) -> bool:
-        address = parse_address(text)
-        return address is not None and any(address in network for network in by_version[address.version])
-
-    return inside
+    return Networks([_network(str(member)) for member in members])
 
 
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+def _network(text: str) -> Network:
     try:
         network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
@@ -290,6 +302,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     return network
 
 
+@lru_cache(maxsize=4096)
 def parse_address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return the address a text spells: an IPv4-mapped IPv6 address as IPv4, a zone dropped; None if it spells none."""
     if not text or len(text) > 100:

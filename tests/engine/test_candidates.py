@@ -10,6 +10,10 @@ from django_ratelimit_rules.engine import Ruleset, plan
 from django_ratelimit_rules.engine.candidates import FEWEST
 
 words = st.sampled_from(["", "a", "b", "ab", "/a/b", "é", "\udcff", "1", "0"])
+addresses = st.sampled_from(["10.1.2.3", "10.2.0.1", "192.0.2.1", "::ffff:10.1.2.3", "2001:db8::7", "10.1.2.3:80"])
+networks = st.sampled_from(
+    ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "0.0.0.0/0", "2001:db8::/32", "::ffff:10.0.0.0/104"]
+)
 scalars = words | st.sampled_from([True, False, 1, None])
 conditions = st.recursive(
     scalars
@@ -17,13 +21,14 @@ conditions = st.recursive(
     | words.map(lambda text: {"prefix": text})
     | st.lists(words, max_size=3).map(lambda texts: {"suffix": texts})
     | st.sampled_from([{"glob": "/*/b"}, {"glob": "**"}, {"regex": "a|b"}, {"regex": "^a"}, {"regex": ""}])
+    | st.lists(networks, max_size=3).map(lambda several: {"cidr": several})
     | st.sampled_from([{"exists": True}, {"gt": 0}, {"cidr": "::/0"}, {"prefix": "a", "suffix": "b"}]),
     lambda inner: inner.map(lambda condition: {"not": condition}),
     max_leaves=3,
 )
 objects = st.dictionaries(st.sampled_from(["p", "q", "r"]), conditions, max_size=3)
 matches = objects | st.lists(objects, min_size=1, max_size=3)
-identifiers = st.dictionaries(st.sampled_from(["p", "q", "r"]), words)
+identifiers = st.dictionaries(st.sampled_from(["p", "q", "r"]), words | addresses)
 
 
 @given(st.lists(matches, min_size=FEWEST, max_size=3 * FEWEST), identifiers)
@@ -50,3 +55,12 @@ def test_thousands_of_patterns_of_one_property_are_found():
     rules = [Rule(f"r{n}", match={"path": {"regex": f"^/p{n}/[a-z]+$"}}, limit=1, period=60) for n in range(2000)]
     planned = plan(Ruleset("search", tuple(rules)), {"path": "/p1234/abc"}.get)
     assert [hit.rule.name for hit in planned.hits] == ["r1234"]
+
+
+def test_a_rule_whose_networks_lie_in_each_other_is_found_once_among_thousands():
+    rules = [
+        Rule(f"r{n}", match={"ip": {"cidr": f"10.{n // 250}.{n % 250}.0/24"}}, limit=1, period=60) for n in range(2000)
+    ]
+    rules[7] = Rule("r7", match={"ip": {"cidr": ["10.0.7.0/24", "10.0.7.8/29", "10.0.7.9"]}}, limit=1, period=60)
+    planned = plan(Ruleset("search", tuple(rules)), {"ip": "10.0.7.9"}.get)
+    assert [hit.rule.name for hit in planned.hits] == ["r7"]
