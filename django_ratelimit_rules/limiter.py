@@ -126,7 +126,7 @@ class Limiter:
         request: identifiers.RequestIdentifier | None = None,
     ) -> Result:
         started = perf_counter()
-        ruleset = await self._aruleset()
+        ruleset = self._ruleset() if rulesets.is_loaded(self.name) else await self._aruleset()
         if ruleset.mode is OFF:
             return Result(self.name, mode=OFF)
         planned = None

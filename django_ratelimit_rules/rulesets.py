@@ -47,9 +47,14 @@ def get(limiter: str) -> Ruleset:
     return effective(limiter).ruleset
 
 
+def is_loaded(limiter: str) -> bool:
+    """Whether :func:`get` asks no database."""
+    return _snapshot is not None or limiter in _overrides
+
+
 async def aget(limiter: str) -> Ruleset:
     """As :func:`get`; the first load of a process waits in a thread, as Django's database layer wants it."""
-    if _snapshot is None and limiter not in _overrides:
+    if not is_loaded(limiter):
         await sync_to_async(_first_load)()
     return get(limiter)
 

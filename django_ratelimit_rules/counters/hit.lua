@@ -15,7 +15,8 @@
 --           number is no safe integer; those are texts.
 -- Atomicity Redis runs nothing else meanwhile. First all counters are read and the chain decided; only then is anything
 --           charged, so that a refused call is charged to no rule.
--- Cost      one MGET, then two commands per counter, one for those behind a block; one TIME if an algorithm or a ban asks for the clock.
+-- Cost      one MGET, then two commands per counter, one for each behind a block; one TIME if an algorithm or a ban
+--           asks for the clock.
 --
 -- Values    A fixed window is "used", or "used count" once a call was refused, or "used count banned-until". A plain
 --           integer is what Redis stores most tightly. A sliding window is "period index previous current
@@ -264,7 +265,8 @@ local function others()
     end
     local used, over = level(units, period, fractional), plus(units, plus(cost * period, 0)) - limit * period
     kept[i] = { units, fractional }
-    note(i, used, used, until_full(i, units), over > 0, limit > 0 and min(ceil(over / limit), LONGEST) or 0, banned_until)
+    local wait = limit > 0 and min(ceil(over / limit), LONGEST) or 0
+    note(i, used, used, until_full(i, units), over > 0, wait, banned_until)
   end
 
   write[2] = function(i, charged, looked, ban)

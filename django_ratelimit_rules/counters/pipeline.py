@@ -20,6 +20,9 @@ from redis.exceptions import RedisError
 from .asyncpool import async_pool, disconnect
 from .connections import INCOMPLETE, NOTHING_AMISS, error_of, with_timeouts
 
+# Commands that are sent before the turn of the loop ends.
+AT_ONCE = 50
+
 
 class Pipeline(asyncio.Protocol):
     """One connection. ``spent`` once nothing more may be asked of it; what was asked is answered or failed still.
@@ -49,6 +52,9 @@ class Pipeline(asyncio.Protocol):
             self._loop.call_soon(self._send)
         self._unsent.append(hiredis.pack_command(command))
         self._waiting.append((reply, self._loop.time()))
+        if len(self._unsent) >= AT_ONCE:
+            # Redis works while the other tasks of this turn still plan.
+            self._send()
         return reply
 
     def close(self) -> None:
@@ -152,9 +158,9 @@ class Pipelines:
         self._pool = async_pool(pool)
         self._current: Pipeline | None = None
 
-    async def ask(self, *command: Any) -> Any:
-        """Send a command and return the reply. Raises RedisError or OSError."""
-        return await self._pipeline().ask(command)
+    def ask(self, *command: Any) -> asyncio.Future[Any]:
+        """Send a command and return a future of the reply. It fails with RedisError or OSError."""
+        return self._pipeline().ask(command)
 
     async def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands with nothing in between and return their replies. Raises RedisError or OSError."""

@@ -83,7 +83,7 @@ class RedisCounters:
         self._enter()
         try:
             arguments = self._arguments(hits, cost, verb, missed)
-            connections = await self._aconnect()
+            connections = self._known() or await self._aconnect()
             try:
                 reply = await connections.ask("EVALSHA", SHA, *arguments)
             except NoScriptError:
@@ -358,15 +358,20 @@ class RedisCounters:
             )
         return self._connections
 
+    def _known(self) -> Pipelines | ClusterPipelines | None:
+        """Return the connections of the running event loop, None before the first call there."""
+        known: tuple[Pipelines | ClusterPipelines, Any] | None = self._pipelines.get(asyncio.get_running_loop())
+        return known and known[0]
+
     async def _aconnect(self) -> Pipelines | ClusterPipelines:
-        loop = asyncio.get_running_loop()
-        known: tuple[Pipelines | ClusterPipelines, Any] | None = self._pipelines.get(loop)
-        if known is None:
-            pipelines = pipelines_of(self._connect())
-            closer = _close_with_loop(pipelines)
-            known = self._pipelines[loop] = (pipelines, closer)
-            await anext(closer)
-        return known[0]
+        known = self._known()
+        if known is not None:
+            return known
+        pipelines = pipelines_of(self._connect())
+        closer = _close_with_loop(pipelines)
+        self._pipelines[asyncio.get_running_loop()] = (pipelines, closer)
+        await anext(closer)
+        return pipelines
 
     def _django_cache(self) -> Any:
         if self._cache is None:
@@ -400,6 +405,10 @@ def _tallies(reply: list[Any]) -> list[Tally]:
         return [
             new_tuple(Tally, (used, used, False, False, reset, 0)) for used, reset in zip(pairs, pairs, strict=True)
         ]
+    if len(reply) == 6 and reply[0] == -1:
+        # One counter: most refusals.
+        _, used, count, state, reset, retry = reply
+        return [new_tuple(Tally, (used, count, state > 0, state == 2, reset, retry))]
     if reply[0] == -2:
         reply = [_number(part) if type(part) is bytes else part for part in reply]
     fives = (reply[at : at + 5] for at in range(1, len(reply), 5))
