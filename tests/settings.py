@@ -9,6 +9,12 @@ import tempfile
 
 from tests.servers import free_port
 
+# Where the tests run side by side each worker has servers of its own, and not those of the process that started it.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if os.environ.get("RATELIMIT_TEST_WORKER", "") != WORKER:
+    os.environ["RATELIMIT_TEST_WORKER"] = WORKER
+    os.environ.pop("RATELIMIT_TEST_REDIS_URL", None)
+    os.environ.pop("RATELIMIT_TEST_POSTGRESQL", None)
 REDIS_URL = os.environ.setdefault("RATELIMIT_TEST_REDIS_URL", f"redis://127.0.0.1:{free_port()}")
 
 SECRET_KEY = "tests-only"
