@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import redis
@@ -30,13 +31,16 @@ def redis_binary() -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that nobody listens at. Not of those that the kernel gives to connections: there are many of them
+    by the time that the test's server is there."""
+    while True:
+        port = SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
     """Wait until a condition holds; fail when it does not within some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -56,7 +56,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def environ(**changes: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "REDIS_URL"} | changes
+    return {name: value for name, value in os.environ.items() if name != "REDIS_URL"} | {"COLUMNS": "160"} | changes
 
 
 def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:

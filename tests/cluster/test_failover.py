@@ -28,7 +28,7 @@ def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_clus
             acknowledged = calls.admitted
             kept = replica.kept()
             wait_until(lambda: cluster.owner_of("{failover}") is replica, what="the replica to take over")
-            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 20, "the limit to be reached")
+            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 60, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
         lost = max(0, acknowledged - kept)
         assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost
@@ -49,7 +49,7 @@ def test_a_master_that_hangs_is_given_up_and_counting_goes_on_exactly_when_it_co
             wait_until(lambda: cluster.owner_of("{hanging}", beside=master) is replica, what="the replica to take over")
             wait_until(lambda: calls.admitted, what="the replica to be asked")
             master.resume()
-            wait_until(lambda: before + calls.admitted >= LIMIT, 20, "the limit to be reached")
+            wait_until(lambda: before + calls.admitted >= LIMIT, 60, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
         assert before + calls.admitted == LIMIT
         # A time-out for whoever asked first, and for those who tried again after a pause.

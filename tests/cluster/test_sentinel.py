@@ -44,7 +44,7 @@ def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(watched, col
             acknowledged = calls.admitted
             kept = replica.kept()
             wait_until(lambda: watched.master() is replica, what="the replica to take over")
-            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 30, "the limit to be reached")
+            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 60, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
         lost = max(0, acknowledged - kept)
         assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost

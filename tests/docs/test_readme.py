@@ -68,7 +68,7 @@ def test_the_tests_command_is_the_one_that_ci_takes_out_and_runs():
     (expression,) = re.findall(r"sed -n '(.*)' README\.md", script)
     found = subprocess.run(["sed", "-n", expression, "README.md"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[0] == TESTS
-    assert steps(TESTS)[2] == ["-m", "pytest", "-q"]
+    assert steps(TESTS)[2][:3] == ["-m", "pytest", "-q"]
 
 
 SITE = """
