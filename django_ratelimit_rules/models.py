@@ -7,6 +7,7 @@ Knows nothing of requests, and of the other tiers nothing either.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -30,6 +31,8 @@ else:
     BaseDurationField = models.PositiveIntegerField
 
 ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
+# Fields of a rule that hold whole numbers.
+WHOLE = ("position", "limit", "period", "ban_for", "warn_at")
 ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
 MODES = [
     ("", "not stated (enforce)"),
@@ -310,6 +313,13 @@ class Rule(models.Model):
                 _put_right(fields, error.field)
             else:
                 return {**unknown_properties(rule), **_unstorable(self.engine_fields()), **found}
+
+    def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        """Refuse numbers without end on their field: Django's own fields raise OverflowError for them."""
+        endless = [name for name in WHOLE if isinstance(value := getattr(self, name), float) and math.isinf(value)]
+        if endless:
+            raise ValidationError(dict.fromkeys(endless, "Enter a whole number."))
+        super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:
         """Refuse what the engine refuses, properties that nobody provides, and not to count by the partition."""

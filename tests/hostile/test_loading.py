@@ -39,6 +39,7 @@ def test_a_rule_is_made_or_refused_and_one_that_is_made_plans_every_call(said, i
 
 
 @BROAD
+@example({"name": None, "limit": float("inf"), "expires_at": None})
 @given(rules.map(lambda said: said | {"expires_at": None}))
 def test_a_row_is_clean_or_refused_by_its_fields(said):
     row = RuleRow(**said)
