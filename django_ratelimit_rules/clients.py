@@ -7,7 +7,6 @@ order of time. Neither a flood nor many clients make it grow: of more than 1,000
 
 from __future__ import annotations
 
-import atexit
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
@@ -27,7 +26,6 @@ MOST = 1000
 
 # By limiter and rule, the keys of counters that were exceeded since the last time.
 _noted: dict[tuple[str, str], set[str]] = {}
-_written = 0.0
 
 
 class Clients(NamedTuple):
@@ -52,17 +50,10 @@ def note(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, _se
                 keys.add(key)
 
 
-def write_when_due() -> None:
-    """Write what was noted, once every few seconds; called by the refresher's thread."""
-    if time.monotonic() - _written >= WRITE_SECONDS:
-        write()
-
-
 def write() -> None:
     """Write what was noted in this process; what cannot be written is lost, for whoever goes on comes again."""
-    global _noted, _written
+    global _noted
     noted, _noted = _noted, {}
-    _written = time.monotonic()
     members = {_name(*whose): [_digest(key) for key in list(keys)] for whose, keys in noted.items()}
     if members:
         with suppress(CountersUnavailable):
@@ -90,14 +81,7 @@ def forget() -> None:
     _noted.clear()
 
 
-def _write_at_exit() -> None:
-    # Whatever is gone by then must not show in a worker's last words.
-    with suppress(Exception):
-        write()
-
-
 def connect() -> None:
     """Listen to checks, and be called by the refresher; called once by the app config."""
     signals.checked.tell(note)
-    refresher.also(write_when_due)
-    atexit.register(_write_at_exit)
+    refresher.also(write, WRITE_SECONDS)

@@ -6,11 +6,9 @@ thread: a hash an hour of three numbers, kept for eight days. So a request pays 
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 from . import refresher, signals
@@ -28,7 +26,6 @@ FIELDS = ("compared", "diverged", "at_boundary")
 
 _lock = threading.Lock()
 _counts: dict[tuple[str, int], list[int]] = {}
-_written = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +67,11 @@ def count(limiter: str, _result: object, _legacy_blocked: bool, agreement: str, 
             numbers[2] += diverged and boundary
 
 
-def write_when_due() -> None:
-    """Write what came together, once every few seconds; called by the refresher's thread."""
-    if time.monotonic() - _written >= WRITE_SECONDS:
-        write()
-
-
 def write() -> None:
     """Write what came together in this process; what cannot be written waits for the next time."""
-    global _counts, _written
+    global _counts
     with _lock:
         counts, _counts = _counts, {}
-        _written = time.monotonic()
     sums = {
         _name(limiter, hour): {field: number for field, number in zip(FIELDS, numbers, strict=True) if number}
         for (limiter, hour), numbers in counts.items()
@@ -136,15 +126,8 @@ def forget() -> None:
     _counts = {}
 
 
-def _write_at_exit() -> None:
-    # A worker that is stopped takes no comparison along; a Redis that is gone by then must not show in its last words.
-    with suppress(Exception):
-        write()
-
-
 def connect() -> None:
     """Listen to comparisons, and be called by the refresher; called once by the app config."""
     signals.compared.tell(count)
-    refresher.also(write_when_due)
-    atexit.register(_write_at_exit)
+    refresher.also(write, WRITE_SECONDS)
     os.register_at_fork(after_in_child=forget)

@@ -6,12 +6,11 @@ hash a minute in Redis: three numbers for each rule. So a request pays nothing f
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,7 +39,6 @@ _lock = threading.Lock()
 _writing = threading.Lock()
 _counts: dict[tuple[str, int], Rows] = {}
 _seen: dict[tuple[str, str], tuple[int, int, int]] = {}
-_written = 0.0
 _clock: Callable[[], float] = time.time
 
 
@@ -118,20 +116,13 @@ def gather() -> None:
         _seen = counted
 
 
-def write_when_due() -> None:
-    """Write what came together, once every few seconds; called by the refresher's thread."""
-    if time.monotonic() - _written >= WRITE_SECONDS:
-        write()
-
-
 def write() -> None:
     """Write what came together in this process. What cannot be written waits for the next time, for an hour."""
-    global _counts, _written
+    global _counts
     gather()
     with _writing:
         with _lock:
             counts, _counts = _counts, {}
-            _written = time.monotonic()
         sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
         if not sums:
             return
@@ -278,14 +269,7 @@ def _fork() -> None:
         _seen = {}
 
 
-def _write_at_exit() -> None:
-    # A worker that is stopped takes no call along; a Redis that is gone by then must not show in its last words.
-    with suppress(Exception):
-        write()
-
-
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
-    refresher.also(write_when_due)
-    atexit.register(_write_at_exit)
+    refresher.also(write, WRITE_SECONDS)
     os.register_at_fork(before=gather, after_in_child=_fork)

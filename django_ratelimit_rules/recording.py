@@ -8,7 +8,6 @@ What clients wrote (headers, cookies, query, body) is kept as digests only.
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -47,7 +46,6 @@ OF_REQUEST = ("ip", "method", "path", "host", "route")
 Entry = tuple[int, str, dict[str, str], Number, KeyWriter]
 
 _waiting: deque[Entry] = deque()
-_written = 0.0
 
 
 def note(
@@ -95,16 +93,8 @@ def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | Non
     return texts
 
 
-def write_when_due() -> None:
-    """Write what waits, once every few seconds; called by the refresher's thread."""
-    if _waiting and time.monotonic() - _written >= WRITE_SECONDS:
-        write()
-
-
 def write() -> None:
     """Write what waits. What cannot be written is lost."""
-    global _written
-    _written = time.monotonic()
     entries = [_waiting.popleft() for _ in range(len(_waiting))]
     if entries:
         with suppress(CountersUnavailable):
@@ -160,14 +150,8 @@ def forget() -> None:
     _waiting.clear()
 
 
-def _write_at_exit() -> None:
-    with suppress(Exception):
-        write()
-
-
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
-    refresher.also(write_when_due)
-    atexit.register(_write_at_exit)
+    refresher.also(write, WRITE_SECONDS)
     # What waits is the parent's, which goes on to write it.
     os.register_at_fork(after_in_child=_waiting.clear)

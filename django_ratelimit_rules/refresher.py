@@ -8,11 +8,13 @@ The thread starts with the first check (never at import) and again after a fork.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from django.apps import AppConfig
 from django.db import connections, router, transaction
@@ -28,13 +30,37 @@ logger = logging.getLogger(__name__)
 RELOAD_SECONDS = 15.0
 
 
-_also: list[Callable[[], None]] = []
+class Task:
+    """What the thread does beside its own: a function, and how many seconds apart. ``called`` is when, by the
+    monotonic clock."""
+
+    def __init__(self, function: Callable[[], None], seconds: float) -> None:
+        self.function = function
+        self.seconds = seconds
+        self.called = 0.0
+
+    def call_when_due(self) -> None:
+        """Call the function unless it was called a moment ago."""
+        now = time.monotonic()
+        if now - self.called >= self.seconds:
+            self.called = now
+            self.function()
+
+    def call_at_exit(self) -> None:
+        """Call it once more: a process that is stopped takes nothing along."""
+        # Whatever is gone by then, Redis too, must not show in its last words.
+        with suppress(Exception):
+            self.function()
 
 
-def also(task: Callable[[], None]) -> None:
-    """Have the thread call a function at each look, too. It must be quick."""
-    if task not in _also:
-        _also.append(task)
+tasks: dict[Callable[[], None], Task] = {}
+
+
+def also(function: Callable[[], None], seconds: float) -> None:
+    """Have the thread call a function every so many seconds, and the process when it ends. It must be quick."""
+    if function not in tasks:
+        tasks[function] = task = Task(function, seconds)
+        atexit.register(task.call_at_exit)
 
 
 class Refresher:
@@ -82,11 +108,11 @@ class Refresher:
                 # The thread must outlive whatever a database, a key function or a cache backend raises.
                 if sometimes.due("refresher"):
                     logger.exception("The rules could not be refreshed; the last good ones stay in force")
-            for task in _also:
+            for function, task in list(tasks.items()):
                 try:
-                    task()
+                    task.call_when_due()
                 except Exception:
-                    if sometimes.due(f"refresher.{task.__module__}"):
+                    if sometimes.due(f"refresher.{function.__module__}"):
                         logger.exception("A task of the refresher's thread failed; it is called again")
             time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
 

@@ -135,7 +135,7 @@ def test_a_process_writes_by_its_own_thread_within_seconds(limiter, redis_client
 
 
 def test_a_check_itself_writes_nothing_but_its_counters(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(live, "_written", time.monotonic() + 60)
+    monkeypatch.setattr(refresher.tasks[live.write], "called", time.monotonic() + 60)
     for _ in range(100):
         limiter.check({"ip": "203.0.113.7"})
     assert live_keys(redis_client) == []

@@ -111,7 +111,7 @@ def test_a_user_that_a_rule_asked_for_is_recorded():
 def test_a_check_writes_nothing_and_the_refreshers_thread_all_of_it(redis_client, monkeypatch):
     Limiter("search").check({"ip": "203.0.113.7"})
     assert redis_client.exists(stream(redis_client)) == 0
-    monkeypatch.setattr(recording, "_written", 0.0)
+    monkeypatch.setattr(refresher.tasks[recording.write], "called", 0.0)
     refresher.ensure()
     wait_until(lambda: redis_client.exists(stream(redis_client)), what="the refresher to write the record")
 
