@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django_ratelimit_rules import Limiter
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.engine import Result
+from django_ratelimit_rules.testing import override_ruleset
+from tests.clusters import Node
+from tests.servers import wait_until
 
 CALLERS = 4
+# Calls let through where a server dies.
+LIMIT = 3000
 # Seconds between two calls of one caller.
 PACE = 0.002
 
@@ -93,3 +98,28 @@ def load(limiter: str, identify: Identify, colour: str = "sync") -> Iterator[Loa
         for thread in threads:
             thread.join()
     assert not calls.raised
+
+
+def lose_the_master(master: Node, replica: Node, taken_over: Callable[[], bool], colour: str, mode: str) -> None:
+    """Kill the master of the limiter ``failover`` under load, and see its replica count on.
+
+    No call is lost, and no more are admitted than writes were lost.
+    """
+    with (
+        override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode),
+        load("failover", lambda _: {}, colour) as calls,
+    ):
+        wait_until(lambda: calls.admitted > LIMIT // 10, what="calls")
+        master.kill()
+        wait_until(lambda: calls.failed, what="the failure to be felt")
+        acknowledged = calls.admitted
+        kept = replica.kept()
+        wait_until(taken_over, what="the replica to take over")
+        wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 60, "the limit to be reached")
+        wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
+    lost = max(0, acknowledged - kept)
+    assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost
+    # Nobody waited for longer than the time-outs of the alias.
+    assert calls.slowest < 5
+    answers = {(result.blocked, result.error) for result in calls.results}
+    assert answers == {(False, False), (True, False), (mode == "closed", True)}

@@ -10,32 +10,15 @@ from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.testing import override_ruleset
-from tests.cluster.load import CALLERS, load
+from tests.cluster.load import LIMIT, load, lose_the_master
 from tests.servers import wait_until
-
-LIMIT = 3000
 
 
 @pytest.mark.parametrize(("colour", "mode"), [("sync", "closed"), ("async", "open")])
 def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_cluster, colour, mode):
     cluster = fragile_cluster
-    with override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode):
-        master, replica = cluster.owner_of("{failover}"), cluster.replica_of("{failover}")
-        with load("failover", lambda _: {}, colour) as calls:
-            wait_until(lambda: calls.admitted > LIMIT // 10, what="calls")
-            master.kill()
-            wait_until(lambda: calls.failed, what="the failure to be felt")
-            acknowledged = calls.admitted
-            kept = replica.kept()
-            wait_until(lambda: cluster.owner_of("{failover}") is replica, what="the replica to take over")
-            wait_until(lambda: calls.admitted >= LIMIT - CALLERS, 60, "the limit to be reached")
-            wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
-        lost = max(0, acknowledged - kept)
-        assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost
-        # Nobody waited for longer than the time-outs of the alias.
-        assert calls.slowest < 5
-        answers = {(result.blocked, result.error) for result in calls.results}
-        assert answers == {(False, False), (True, False), (mode == "closed", True)}
+    master, replica = cluster.owner_of("{failover}"), cluster.replica_of("{failover}")
+    lose_the_master(master, replica, lambda: cluster.owner_of("{failover}") is replica, colour, mode)
 
 
 def test_a_master_that_hangs_is_given_up_and_counting_goes_on_exactly_when_it_comes_back(fragile_cluster):
