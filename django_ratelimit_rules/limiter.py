@@ -281,7 +281,7 @@ class Limiter:
         request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
-            built = identifiers.build(request, kwargs)
+            built = identifiers.RequestIdentifier(request, kwargs)
             value_of = _values_of_request(built, identifier)
             given = request if context is None else context
             results[self.name] = self._check(value_of, _cost(cost), given, request=built)
@@ -300,7 +300,7 @@ class Limiter:
         request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
-            built = identifiers.build(request, kwargs)
+            built = identifiers.RequestIdentifier(request, kwargs)
             value_of = _values_of_request(built, identifier)
             given = request if context is None else context
             results[self.name] = await self._acheck(value_of, _cost(cost), given, request=built)

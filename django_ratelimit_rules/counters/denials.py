@@ -66,62 +66,61 @@ class Denials(RedisCounters):
         """As in Redis, but for refusals that must stand still."""
         if verb is not CHECK or type(hits) is not Hits:
             return super().hit(hits, cost, verb)
-        name = self.namespace() + hits.keys[0]
-        asked = monotonic()
-        denial = self._kept.get(name)
-        if denial is not None and denial.stands(hits, cost, asked):
-            return denial.refuse(cost, asked)
-        tallies = super().hit(hits, cost, verb, self._missed(name))
-        self._note(name, hits, cost, tallies, asked)
-        return tallies
+        name, asked = self.namespace() + hits.keys[0], monotonic()
+        refused = self._refused(name, hits, cost, asked)
+        if refused is not None:
+            return refused
+        return self._noted(name, hits, cost, asked, super().hit(hits, cost, verb, self._missed(name)))
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """As :meth:`hit`, waiting on the running event loop."""
         if verb is not CHECK or type(hits) is not Hits:
             return await super().ahit(hits, cost, verb)
-        name = self.namespace() + hits.keys[0]
-        asked = monotonic()
-        denial = self._kept.get(name)
-        if denial is not None and denial.stands(hits, cost, asked):
-            return denial.refuse(cost, asked)
-        tallies = await super().ahit(hits, cost, verb, self._missed(name))
-        self._note(name, hits, cost, tallies, asked)
-        return tallies
+        name, asked = self.namespace() + hits.keys[0], monotonic()
+        refused = self._refused(name, hits, cost, asked)
+        if refused is not None:
+            return refused
+        return self._noted(name, hits, cost, asked, await super().ahit(hits, cost, verb, self._missed(name)))
 
     def reset(self, keys: Iterable[str]) -> int:
         """As in Redis, and forget what was refused here."""
-        keys = list(keys)
-        self._drop(keys)
-        return super().reset(keys)
+        return super().reset(self._dropped(keys))
 
     async def areset(self, keys: Iterable[str]) -> int:
         """As :meth:`reset`, waiting on the running event loop."""
-        keys = list(keys)
-        self._drop(keys)
-        return await super().areset(keys)
+        return await super().areset(self._dropped(keys))
 
     def clear(self, limiter: str | None = None) -> int:
         """As in Redis, and forget all refusals."""
         self._kept.clear()
         return super().clear(limiter)
 
+    def _refused(self, name: str, hits: Hits, cost: Number, now: float) -> list[Tally] | None:
+        """Return what Redis would say, None when it has to be asked."""
+        denial = self._kept.get(name)
+        return denial.refuse(cost, now) if denial is not None and denial.stands(hits, cost, now) else None
+
     def _missed(self, name: str) -> Number:
         """Return what was refused here since Redis was asked last, to be told to it now."""
         denial = self._kept.pop(name, None)
         return denial.missed if denial is not None else 0
 
-    def _note(self, name: str, hits: Hits, cost: Number, tallies: list[Tally], asked: float) -> None:
-        """Keep a refusal that Redis just answered, if it must stand for a while."""
+    def _noted(self, name: str, hits: Hits, cost: Number, asked: float, tallies: list[Tally]) -> list[Tally]:
+        """Keep a refusal that Redis just answered, if it must stand for a while; return the tallies."""
         terms = hits.terms[0]
         if len(tallies) > 1 or not (tallies[0].exceeded and terms.enforced) or cost == 0:
-            return
+            return tallies
         full = terms.rule.algorithm is Algorithm.FIXED_WINDOW and terms.rule.count_distinct is None
         if full or tallies[0].banned:
             most = MANY if settings.DENIAL_CACHE is True else settings.DENIAL_CACHE
             while len(self._kept) >= most:
                 self._kept.pop(next(iter(self._kept)), None)
             self._kept[name] = Denial(terms, cost, tallies[0], asked)
+        return tallies
 
-    def _drop(self, keys: Iterable[str]) -> None:
+    def _dropped(self, keys: Iterable[str]) -> list[str]:
+        """Forget the refusals of counters; return their keys."""
+        keys = list(keys)
         for name in self._names(keys):
             self._kept.pop(name, None)
+        return keys
