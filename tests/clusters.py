@@ -61,9 +61,9 @@ class Node:
         return int(role[1] if role[0] == b"master" else role[4])
 
     def kept(self) -> int:
-        """What a replica, whose master is gone, has of the one plain counter that there is."""
+        """What a replica, whose master is gone, has of the one plain counter of the limiter ``failover``."""
         wait_until(lambda: self.ask("ROLE")[3] != b"connected", what="the replica to miss its master")
-        (key,) = self.ask("KEYS", "*{*")
+        (key,) = self.ask("KEYS", "*{failover}*")
         return int(self.ask("GET", key).split()[0])
 
     def kill(self) -> None:
