@@ -169,10 +169,16 @@ class Cluster:
         return list({self._node(master).port: self._node(master) for _, _, master, *_ in self._slots()}.values())
 
     def flush(self) -> None:
-        """Forget all keys, and what scripts the servers know."""
+        """Forget all keys, on replicas too, and what scripts the servers know."""
         for node in self.masters():
             node.ask("FLUSHALL")
             node.ask("SCRIPT FLUSH")
+        # One that still fetches what its master had before would bring that back when it is promoted.
+        wait_until(lambda: all(self._is_empty(node) for node in self.nodes), what="all nodes to be empty")
+
+    def _is_empty(self, node: Node) -> bool:
+        role = node.ask("ROLE")
+        return node.ask("DBSIZE") == 0 and (role[0] == b"master" or role[3] == b"connected")
 
     def keys(self) -> dict[str, list[str]]:
         """All keys, by the address of the master that has them."""

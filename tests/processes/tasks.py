@@ -10,6 +10,7 @@ django.setup()
 from django_redis import get_redis_connection  # noqa: E402
 
 from tests.processes.urls import early, shared  # noqa: E402
+from tests.servers import wait_until  # noqa: E402
 
 folder = os.environ["RATELIMIT_TEST_BROKER"]
 app = Celery("tasks", broker="filesystem://")
@@ -25,6 +26,10 @@ early.check({})
 def ask():
     result = shared.check({})
     client = get_redis_connection("default")
-    client.hincrby("asked", str(result.action), 1)
     client.hincrby("by", str(os.getpid()), 1)
+    # The first process could do it all before the last one has started.
+    wait_until(
+        lambda: client.hlen("by") == int(os.environ["RATELIMIT_TEST_PROCESSES"]), what="all processes to take part"
+    )
     client.hincrby("failed", "error", int(result.error))
+    client.hincrby("asked", str(result.action), 1)

@@ -18,7 +18,7 @@ SEND = "from tests.processes.tasks import ask\nfor _ in range({}): ask.delay()"
 
 def test_tasks_of_all_processes_count_exactly_and_share_no_socket(site, tmp_path):
     pytest.importorskip("celery", reason="celery is not installed")
-    environment = {"RATELIMIT_TEST_BROKER": str(tmp_path)}
+    environment = {"RATELIMIT_TEST_BROKER": str(tmp_path), "RATELIMIT_TEST_PROCESSES": str(PROCESSES)}
     sent = [sys.executable, "-c", SEND.format(TASKS)]
     subprocess.run(sent, env=site.environment | environment, check=True, timeout=60)
     site.start(
