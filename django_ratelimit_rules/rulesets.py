@@ -170,11 +170,14 @@ def file_changed() -> bool:
 
 
 def reload_file() -> None:
-    """Read the rules file and swap the snapshot. Never raises."""
+    """Read the rules file and swap the snapshot, if there is one. Never raises."""
     with _loading:
         _reload_file()
         with _lock:
-            _swap()
+            # The first snapshot is made by a load of everything: the refresher's thread may be here before the first
+            # check, and the file alone, without the admin's rules, must not be taken for all there is.
+            if _snapshot is not None:
+                _swap()
 
 
 def _reload_file() -> None:

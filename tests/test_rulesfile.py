@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, rulesets
+from django_ratelimit_rules import Limiter, models, rulesets
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.rulesfile import read
 from tests.servers import wait_until
@@ -136,6 +136,20 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
 
 
 @pytest.mark.django_db
+@pytest.mark.django_db
+def test_a_file_that_is_read_before_the_first_check_does_not_stand_for_the_admins_rules(tmp_path, settings):
+    settings.RATELIMIT_RULES_FILE = str(written(tmp_path, GOOD))
+    ruleset = models.Ruleset.objects.create(name="feeds")
+    models.Rule.objects.create(ruleset=ruleset, name="from_the_admin", limit=1, period=60)
+    rulesets.forget()
+
+    # The refresher's thread begins with the file, and may be quicker than the check that started it.
+    rulesets.reload_file()
+
+    assert [rule.name for rule in rulesets.get("feeds").rules] == ["from_the_admin"]
+    assert [rule.name for rule in rulesets.get("login").rules] == ["per_ip"]
+
+
 def test_a_file_that_is_broken_at_the_first_load_leaves_the_other_tiers(tmp_path, settings, caplog):
     settings.RATELIMIT_RULES_FILE = str(written(tmp_path, "edited: 5\n"))
     limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])

@@ -74,7 +74,7 @@ CACHES = {
         "LOCATION": os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"),
         "KEY_PREFIX": "ratelimit_example",
         # No request waits longer than this for a Redis that hangs.
-        "OPTIONS": {"SOCKET_TIMEOUT": 0.5, "SOCKET_CONNECT_TIMEOUT": 0.5},
+        "OPTIONS": {"SOCKET_TIMEOUT": 1, "SOCKET_CONNECT_TIMEOUT": 1},
     }
 }
 
