@@ -32,13 +32,12 @@ from .tiers import TierRules
 Plain = dict[str, Any]
 Rulesets = Mapping[str, Plain]
 
-DEFAULTS: dict[str, Any] = {
-    field.name: field.default_factory() if callable(field.default_factory) else field.default
-    for field in dataclasses.fields(engine.Rule)
-    if field.name in FIELDS and field.name != "name"
-}
+_FIELDS = {field.name: field for field in dataclasses.fields(engine.Rule)}
 # People read the name and what the rule does first, and what it is for last.
 ORDER = ("name", "action", *(name for name in FIELDS if name not in ("name", "action", *NOTES)), *NOTES)
+DEFAULTS: dict[str, Any] = {
+    name: made() if callable(made := _FIELDS[name].default_factory) else _FIELDS[name].default for name in ORDER[1:]
+}
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
@@ -171,11 +170,20 @@ def _plain(ruleset: Ruleset | TierRules, rules: list[Plain]) -> Plain:
 
 
 def _rule(fields: Mapping[str, Any]) -> Plain:
-    said = {name: _value(name, fields[name]) for name in ORDER}
-    return {name: value for name, value in said.items() if name == "name" or value != _value(name, DEFAULTS[name])}
+    said: Plain = {"name": fields["name"]}
+    for name, default in DEFAULTS.items():
+        value = fields[name]
+        # As most fields of most rules are.
+        if value is not default:
+            value = _value(name, value)
+            if value != PLAIN_DEFAULTS[name]:
+                said[name] = value
+    return said
 
 
 def _value(name: str, value: Any) -> Any:
+    if type(value) is str:
+        return _lines(value) if name in NOTES else value
     if name in DURATIONS and isinstance(value, int) and value > 0:
         return format_duration(value)
     if callable(value):
@@ -186,11 +194,12 @@ def _value(name: str, value: Any) -> Any:
         return value.value
     if isinstance(value, tuple):
         return list(value)
-    if name in NOTES and isinstance(value, str):
-        return _lines(value)
     return value
 
 
 def _lines(text: str) -> str:
     """Return a text with the line ends that it had before a browser posted it."""
     return text.replace("\r\n", "\n")
+
+
+PLAIN_DEFAULTS = {name: _value(name, default) for name, default in DEFAULTS.items()}

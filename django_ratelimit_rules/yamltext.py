@@ -32,6 +32,8 @@ def write(rulesets: Mapping[str, Mapping[str, Any]]) -> str:
 
 def inline(value: Any) -> str:
     """Return one value on one line."""
+    if type(value) is str:
+        return _text(value)
     return _flow(value if _writable(value, MAX_DEPTH) else json.dumps(value, default=str))
 
 
@@ -63,6 +65,8 @@ def _line(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
+    if type(value) is str:
+        return _text(value)
     if isinstance(value, Mapping):
         # In alphabetical order, because PostgreSQL keeps no other.
         return "{" + ", ".join(f"{_flow(key)}: {_flow(value[key])}" for key in sorted(value)) + "}"
@@ -74,7 +78,10 @@ def _flow(value: Any) -> str:
         mantissa, exponent, power = repr(value).partition("e")
         # YAML reads 1e+20 as a text and 1.0e+20 as a number.
         return f"{mantissa}{'' if '.' in mantissa or not exponent else '.0'}{exponent}{power}"
-    text = str(value)
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
     return text if _WORD.fullmatch(text) and text.lower() not in _NOT_TEXT else _quoted(text)
 
 
@@ -85,6 +92,8 @@ def _quoted(text: str) -> str:
 
 def _writable(value: Any, depth: int) -> bool:
     """Whether YAML can say this at all; only a row that reads as no rule holds anything else."""
+    if type(value) is str:
+        return True
     if depth == 0 or (isinstance(value, float) and not math.isfinite(value)):
         return False
     if isinstance(value, Mapping):

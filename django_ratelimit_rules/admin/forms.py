@@ -284,9 +284,9 @@ class RulesFormSet(BaseRulesFormSet):
 
     def save(self, commit: bool = True) -> Any:
         """Save all rules; names may be swapped, go round, or be taken over from a rule that is deleted."""
-        freed = [
-            form.instance.pk for form in self.initial_forms if form in self.deleted_forms or "name" in form.changed_data
-        ]
+        # Once: Django makes the list anew, and checks all forms for it, whenever it is asked.
+        deleted = self.deleted_forms
+        freed = [form.instance.pk for form in self.initial_forms if form in deleted or "name" in form.changed_data]
         if commit and freed:
             # No rule can have such a name, so it meets none; the rows get theirs in what follows.
             nameless = Concat(Value("-"), Cast(F("pk"), CharField()))
