@@ -85,7 +85,7 @@ def limits_acheck() -> ACall:
     from limits.aio.storage import RedisStorage
     from limits.aio.strategies import FixedWindowRateLimiter
 
-    storage = RedisStorage("async+" + settings.REDIS_URL, max_connections=1000)
+    storage = RedisStorage("async+" + settings.REDIS_URL, implementation="redispy", max_connections=1000)
     hit, [item] = FixedWindowRateLimiter(storage).hit, limits_items(1, NEVER_REACHED)
 
     async def passed(person: int) -> bool:

@@ -94,7 +94,7 @@ def limits(asynchronous: bool) -> View:
 
     items = RateLimitItemPerMinute(NEVER_REACHED), RateLimitItemPerHour(NEVER_REACHED)
     hit = strategies.FixedWindowRateLimiter(storage.RedisStorage(settings.REDIS_URL)).hit
-    redis = aio.storage.RedisStorage("async+" + settings.REDIS_URL, max_connections=1000)
+    redis = aio.storage.RedisStorage("async+" + settings.REDIS_URL, implementation="redispy", max_connections=1000)
     ahit = aio.strategies.FixedWindowRateLimiter(redis).hit
 
     def limited(request: HttpRequest) -> HttpResponse:
