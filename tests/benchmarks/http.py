@@ -42,12 +42,12 @@ request = function() at = (at + 1) % 1000 return requests[at] end
 """
 
 
-def http(peers: Sequence[Contestant], seconds: float) -> list[Row]:
-    """One row for each server; none where wrk is not installed."""
+def http(server: str, peers: Sequence[Contestant], seconds: float) -> list[Row]:
+    """One row; none where wrk is not installed."""
     if shutil.which("wrk") is None:
         print("wrk is not installed (apt-get install wrk): no figures for HTTP", file=sys.stderr)
         return []
-    return [_row(server, peers, seconds) for server in SERVERS]
+    return [_row(server, peers, seconds)]
 
 
 def _row(server: str, peers: Sequence[Contestant], seconds: float) -> Row:
