@@ -79,22 +79,42 @@ def _route(request: HttpRequest) -> str | None:
 
 
 def _view(request: HttpRequest) -> str | None:
-    return None if request.resolver_match is None else dotted_path(request.resolver_match.func)
+    return None if request.resolver_match is None else dotted_path(request.resolver_match.func, request.method)
 
 
-def dotted_path(view: Any) -> str:
-    """Return where a view is defined, whatever decorators, partials and ``as_view()`` are around it."""
-    while not (hasattr(view, "view_class") or inspect.ismethod(view)):
+def dotted_path(view: Any, method: str | None = None) -> str:
+    """Return where a view is defined, whatever decorators, partials and ``as_view()`` are around it; where Ninja has
+    several functions for one path, that of ``method``."""
+    while not (_class_of(view) or inspect.ismethod(view)):
         inner = view.func if isinstance(view, functools.partial) else getattr(view, "__wrapped__", None)
+        inner = inner or _operation(view, method)
         if inner is None:
             break
         view = inner
     if inspect.ismethod(view):
         # Such as a ModelAdmin's: its class says which one, the function's module does not.
         return f"{dotted_path(type(view.__self__))}.{view.__name__}"
-    view = getattr(view, "view_class", view)
+    view = _class_of(view) or view
     named = view if hasattr(view, "__name__") else type(view)
     return f"{named.__module__}.{named.__name__}"
+
+
+def _class_of(view: Any) -> type | None:
+    """Return the class behind ``as_view()``. That of a REST framework viewset is in ``cls``, and its ``__wrapped__``
+    is the ``dispatch`` that all viewsets share."""
+    found = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    return found if isinstance(found, type) else None
+
+
+def _operation(view: Any, method: str | None) -> Any:
+    """Return the function behind a view of Ninja's, which is the same code for every path: what tells one from another
+    is in its closure. None for any other view."""
+    if getattr(view, "__module__", None) != "ninja.operation":
+        return None
+    cells = (cell.cell_contents for cell in getattr(view, "__closure__", None) or ())
+    operations = [operation for cell in cells for operation in getattr(cell, "operations", ())]
+    fitting = [operation for operation in operations if method in operation.methods] or operations
+    return fitting[0].view_func if fitting else None
 
 
 def _bypass(request: HttpRequest) -> bool:

@@ -230,7 +230,7 @@ def _route(line: str) -> str | None:
 
 def _view(line: str) -> str | None:
     match = _resolved(line)
-    return None if match is None else dotted_path(match.func)
+    return None if match is None else dotted_path(match.func, line.partition(" ")[0])
 
 
 def _argument(line: str, name: str) -> str | None:

@@ -86,6 +86,14 @@ def make_api(name):
     def missing(request):
         return api.create_response(request, {}, status=404)
 
+    @api.get("/methods", throttle=[RuleThrottle("search")])
+    def read(request):
+        return {}
+
+    @api.post("/methods", throttle=[RuleThrottle("search")])
+    def write(request):
+        return {}
+
     @router.get("/inner")
     def inner(request):
         return {}
@@ -130,6 +138,25 @@ async def test_async_operations_are_counted_under_asgi():
     answers = [await client.get("/ninja/asearch") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert [answer.json()["left"] for answer in answers[:2]] == [1, 0]
+
+
+@pytest.mark.parametrize("middleware", [False, True])
+def test_operations_are_told_apart_by_view(client, settings, middleware):
+    if middleware:
+        settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
+        settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
+    with override_ruleset("search", [limit(characteristics=["view"], limit=1)]):
+        for name in ("search", "asearch", "router/inner"):
+            assert [client.get(f"/ninja/{name}").status_code for _ in range(2)] == [200, 429]
+    match = {"view": f"{__name__}.search"}
+    with override_ruleset("search", [limit(characteristics=[], limit=0, match=match)]):
+        assert [client.get(f"/ninja/{name}").status_code for name in ("search", "router/inner")] == [429, 200]
+
+
+def test_methods_of_one_path_are_operations_of_their_own(client):
+    with override_ruleset("search", [limit(characteristics=["view"], limit=1)]):
+        asked = [getattr(client, method)("/ninja/methods").status_code for method in ("get", "post", "get", "post")]
+    assert asked == [200, 200, 429, 429]
 
 
 async def test_a_rule_by_user_counts_the_session_of_an_async_operation(transactional_db):

@@ -109,6 +109,10 @@ class Reports(ViewSet):
         return Response({})
 
 
+class Papers(Reports):
+    """Another class, to be told apart from the first."""
+
+
 class Never(BaseThrottle):
     def allow_request(self, request, view):
         return False
@@ -151,6 +155,7 @@ class FromDefault(APIView):
 
 router = SimpleRouter()
 router.register("reports", Reports, basename="reports")
+router.register("papers", Papers, basename="papers")
 urlpatterns = [
     path("search/", Search.as_view()),
     path("late/", LateAuthentication.as_view()),
@@ -337,6 +342,18 @@ def test_actions_of_a_viewset_may_name_a_limiter_of_their_own(client):
     with override_ruleset("search", [limit(limit=1)]), override_ruleset("export", [limit("big", 5)]):
         assert [client.get("/reports/").status_code for _ in range(2)] == [200, 429]
         assert client.get("/reports/summary/")["RateLimit-Policy"] == '"big";q=5;w=60'
+
+
+@pytest.mark.parametrize("middleware", [False, True])
+def test_viewsets_are_told_apart_by_view(client, settings, middleware):
+    if middleware:
+        settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
+        settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
+    with override_ruleset("search", [limit(characteristics=["view"], limit=1)]):
+        assert [client.get(f"/{name}/").status_code for name in ("reports", "papers", "reports")] == [200, 200, 429]
+    match = {"view": f"{__name__}.Reports"}
+    with override_ruleset("search", [limit(characteristics=[], limit=0, match=match)]):
+        assert [client.get(f"/{name}/").status_code for name in ("reports", "papers")] == [429, 200]
 
 
 def test_a_view_that_wants_the_throttle_and_names_no_limiter_is_told_so(client):
