@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.db import connections, router, transaction
-from django.db.models import JSONField, QuerySet, TextField
+from django.db.models import BooleanField, DateTimeField, JSONField, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from .engine import check_partition
@@ -23,6 +23,7 @@ from .tiers import TierRules, tier_rules
 logger = logging.getLogger(__name__)
 
 Columns = tuple[Any, ...]
+AS_TEXT = (BooleanField, DateTimeField, JSONField)
 
 
 class Read(NamedTuple):
@@ -57,7 +58,7 @@ class Rows:
         # From the primary: a replica may lag behind the commit that asked for this load.
         database = router.db_for_write(Ruleset)
         with _apart(database):
-            said = _said(database)
+            said = rows_of(database)
             known = {key: read for key, read in self._read.items() if read.rows == said.get(key)}
             if len(known) == len(said) == len(self._read):
                 return self._tiers
@@ -107,7 +108,8 @@ def _apart(database: str) -> AbstractContextManager[None]:
     return transaction.atomic(using=database) if connections[database].in_atomic_block else nullcontext()
 
 
-def _said(database: str) -> dict[int, list[Columns]]:
+def rows_of(database: str) -> dict[int, list[Columns]]:
+    """Return what each ruleset's rows say, its own first, by its key: to be compared, not to be read."""
     from .models import Rule, Ruleset
 
     said = {row[0]: [row] for row in _columns(Ruleset.objects.using(database).order_by("pk"), "pk")}
@@ -119,7 +121,8 @@ def _said(database: str) -> dict[int, list[Columns]]:
 
 
 def _columns(queryset: QuerySet[Any], first: str) -> Iterable[Columns]:
-    """Return all columns of some rows. JSON as the database writes it: to Python, 1 and true are equal."""
+    """Return all columns of some rows, most of them as the database writes them: making datetimes takes longer than
+    reading, and to Python 1 and true in JSON are equal."""
     fields = queryset.model._meta.concrete_fields
-    said = [Cast(each.name, TextField()) if isinstance(each, JSONField) else each.attname for each in fields]
+    said = [Cast(each.name, TextField()) if isinstance(each, AS_TEXT) else each.attname for each in fields]
     return queryset.values_list(first, *said)

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.db import router
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from . import engine, yamltext
+from . import engine, rulesrows, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
@@ -41,6 +41,17 @@ DEFAULTS: dict[str, Any] = {
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
+
+
+class Text(NamedTuple):
+    """What one ruleset's rows said, and that as YAML."""
+
+    rows: list[rulesrows.Columns]
+    name: str
+    text: str
+
+
+_texts: dict[int, Text] = {}
 
 
 def stored(names: Iterable[str] | None = None) -> dict[str, Plain]:
@@ -86,6 +97,18 @@ def rule_of(rule: engine.Rule) -> Plain:
 def same(one: Any, other: Any) -> bool:
     """Whether two values read the same as text: to Python 1, 1.0 and True are equal, but conditions tell them apart."""
     return repr(one) == repr(other) or yamltext.inline(one) == yamltext.inline(other)
+
+
+def stored_text() -> str:
+    """Return the whole admin tier as YAML. A ruleset whose rows say what they said the last time is not made anew."""
+    global _texts
+    said = rulesrows.rows_of(router.db_for_write(Ruleset))
+    known = {key: text for key, text in _texts.items() if text.rows == said.get(key)}
+    changed = rows().filter(pk__in=said.keys() - known.keys())
+    made = {row.pk: Text(said[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
+    # Swapped whole: another thread may be at it.
+    _texts = texts = {**known, **made}
+    return yamltext.join(each.text for each in sorted(texts.values(), key=lambda each: each.name))
 
 
 def dump(rulesets: Rulesets) -> str:

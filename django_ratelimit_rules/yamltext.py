@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 MAX_DEPTH = 40
@@ -25,9 +25,12 @@ _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\
 
 def write(rulesets: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the text."""
-    if not rulesets:
-        return "{}\n"
-    return "\n".join("".join(f"{line}\n" for line in _ruleset(name, said)) for name, said in rulesets.items())
+    return join("".join(f"{line}\n" for line in _ruleset(name, said)) for name, said in rulesets.items())
+
+
+def join(texts: Iterable[str]) -> str:
+    """Return one text of the texts of several rulesets."""
+    return "\n".join(texts) or "{}\n"
 
 
 def inline(value: Any) -> str:

@@ -11,7 +11,11 @@ def test_the_benchmarks_print_a_row_for_each_group_in_a_table():
     command = [sys.executable, "-m", "tests.benchmarks", "--seconds=0", "--counters=100", "--alone"]
     environment = {**os.environ, "RATELIMIT_TEST_REDIS_URL": f"redis://127.0.0.1:{free_port()}"}
     printed = subprocess.run(
-        [*command, "check", "blocked", "async", "stalls", "memory"], env=environment, capture_output=True, text=True, check=True
+        [*command, "check", "blocked", "async", "stalls", "memory"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
     titles = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("| ")]

@@ -99,6 +99,20 @@ def test_nothing_at_all_is_a_text_too(file):
     assert plan(file("{}\n")) == (0, "Nothing would change.\n")
 
 
+def test_an_export_follows_what_was_changed_deleted_and_renamed_since_the_last_one(file):
+    run("ratelimit_apply", file(CANONICAL))
+    assert run("ratelimit_export") == CANONICAL
+
+    # Behind Django's back too.
+    Rule.objects.filter(name="per_user").delete()
+    Ruleset.objects.filter(name="on").update(name="an_other")
+    assert run("ratelimit_export") == rulestext.dump(rulestext.stored())
+    assert run("ratelimit_export").startswith("an_other: {}\n\nlogin:")
+
+    Ruleset.objects.all().delete()
+    assert run("ratelimit_export") == "{}\n"
+
+
 def test_a_ruleset_that_there_is_not_is_no_empty_export():
     with pytest.raises(CommandError, match="no ruleset serach"):
         run("ratelimit_export", "serach")

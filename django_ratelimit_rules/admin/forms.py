@@ -292,15 +292,19 @@ class RulesFormSet(BaseRulesFormSet):
             nameless = Concat(Value("-"), Cast(F("pk"), CharField()))
             Rule.objects.filter(pk__in=freed).update(name=nameless)
         self._moved: list[Rule] = []
+        self._moved_in: set[str] = set()
         saved = super().save(commit)
-        # In one go: one rule moved to the front moves all others.
-        Rule.objects.bulk_update(self._moved, HEAD)
+        if self._moved:
+            # In one go: one rule moved to the front moves all others.
+            Rule.objects.bulk_update(self._moved, self._moved_in)
         return saved
 
     def save_existing(self, form: Any, obj: Rule, commit: bool = True) -> Rule:
         """Save a rule; one that was only moved, enabled or disabled is saved together with others."""
-        if commit and set(form.changed_data) <= {*HEAD}:
+        changed = {*form.changed_data}
+        if commit and changed <= {*HEAD}:
             self._moved.append(obj)
+            self._moved_in |= changed
             return obj
         return super().save_existing(form, obj, commit)
 

@@ -91,7 +91,7 @@ class Transfer(Mixin):
         ruleset = self.get_object(request, object_id) if object_id else None
         if object_id and ruleset is None:
             raise Http404
-        text = rulestext.dump(rulestext.stored([ruleset.name] if ruleset else None))
+        text = rulestext.dump(rulestext.stored([ruleset.name])) if ruleset else rulestext.stored_text()
         name = f"{ruleset.name}.yaml" if ruleset else "rulesets.yaml"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)

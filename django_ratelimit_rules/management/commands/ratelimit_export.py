@@ -21,7 +21,10 @@ class Command(BaseCommand):
 
     def handle(self, *, limiters: list[str], **options: Any) -> None:
         """Write the text; refuse names that there are not, which a script would take for empty rulesets."""
-        said = rulestext.stored(limiters or None)
+        if not limiters:
+            self.stdout.write(rulestext.stored_text(), ending="")
+            return
+        said = rulestext.stored(limiters)
         missing = [name for name in limiters if name not in said]
         if missing:
             raise CommandError(f"the admin has no ruleset {', '.join(missing)}")
