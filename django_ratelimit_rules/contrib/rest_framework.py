@@ -7,6 +7,7 @@ answer of a view that was asked about gets the headers, and rules by outcome are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -37,7 +38,8 @@ class TemporarilyUnavailable(APIException):  # type: ignore[misc]  # REST framew
     default_code = "temporarily_unavailable"
 
     def __init__(self, wait: float | None = None) -> None:
-        self.wait = wait
+        # REST framework cuts a fraction off, and whoever came that early would be refused again.
+        self.wait = None if wait is None else ceil(wait)
         super().__init__()
 
 

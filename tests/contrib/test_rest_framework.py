@@ -23,6 +23,8 @@ from rest_framework.viewsets import ViewSet
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.contrib.rest_framework import RuleThrottle, rule_throttle
+from django_ratelimit_rules.counters.breaker import Breaker
+from django_ratelimit_rules.counters.redis import current
 from django_ratelimit_rules.identifiers import known_properties
 from django_ratelimit_rules.limiter import results_of
 from django_ratelimit_rules.testing import override_ruleset
@@ -308,6 +310,16 @@ def test_failing_closed_is_503_with_the_breakers_pause(client, settings):
     assert int(answer["Retry-After"]) >= 1
     assert answer["Cache-Control"] == "no-store"
     assert "RateLimit" not in answer
+
+
+def test_a_pause_of_the_breaker_is_told_in_whole_seconds_rounded_up(client, settings):
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": "redis://127.0.0.1:1/0"}}
+    current().breaker = Breaker()
+    current().breaker._pause = 0.8  # the next failure doubles it
+    with override_ruleset("search", [limit()], failure_mode="closed"):
+        answer = client.get("/search/")
+    assert 1.5 < results_of(answer.wsgi_request)["search"].retry_after <= 1.6
+    assert answer["Retry-After"] == "2"
 
 
 def test_failing_open_lets_the_call_through(client, settings):
