@@ -17,7 +17,7 @@ from .conf import settings
 
 def named() -> set[str]:
     """Return the limiters that are named by code, views and settings; imports the views."""
-    by_settings = {name for name in settings.MIDDLEWARE_LIMITERS if isinstance(name, str)}
+    by_settings = {name for name in settings.middleware_limiters if isinstance(name, str)}
     # Views first: importing them makes their decorators name limiters.
     return set(_named_by_views()) | limiter.names | by_settings
 

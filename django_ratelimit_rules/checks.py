@@ -130,7 +130,7 @@ def check_middleware_order(databases: Sequence[str] | None = None, **_: object) 
     if _rules_are_in(databases or ()):
         wanting = [
             f"{rule.name!r} of limiter {limiter!r}"
-            for limiter in settings.MIDDLEWARE_LIMITERS
+            for limiter in settings.middleware_limiters
             for rule in rulesets.get(limiter).rules
             if not OF_USER.isdisjoint(map(base_of, rule.properties))
         ]

@@ -86,6 +86,13 @@ class Settings:
         """The project's MIDDLEWARE: dotted paths, the outermost first."""
         return tuple(django_settings.MIDDLEWARE)
 
+    @property
+    def middleware_limiters(self) -> tuple[str, ...]:
+        """The limiters that the middleware asks, in order. A text is one name: a system check asks for a list, but web
+        servers run no checks, and letter by letter it would limit nobody."""
+        names = self.MIDDLEWARE_LIMITERS
+        return (names,) if isinstance(names, str) else tuple(names or ())
+
     @staticmethod
     def of_others(name: str, default: object = None) -> Any:
         """Return a setting of another app, whose limits are moved over from."""

@@ -88,7 +88,7 @@ async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) ->
 
 
 def _limiters() -> list[Limiter]:
-    return [_limiter(name) for name in settings.MIDDLEWARE_LIMITERS] if settings.ENABLED else []
+    return [_limiter(name) for name in settings.middleware_limiters] if settings.ENABLED else []
 
 
 @cache

@@ -118,7 +118,7 @@ def fault_of_file(value: Any) -> str | None:
 
 
 def fault_of_limiters(value: object) -> str | None:
-    """A list of limiters' names; a text would be read as one name for each letter."""
+    """A list of limiters' names; a text, which is taken for one name, is hardly what was meant."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         return f"is {value!r}, not a list of names"
     for name in value:

@@ -232,6 +232,13 @@ def test_limiters_are_asked_in_order_until_one_blocks(settings):
     assert list(second.wsgi_request.rate_limits) == ["site"]
 
 
+@pytest.mark.parametrize(("names", "found"), [("site", [200, 429]), (None, [200, 200])])
+def test_one_name_written_as_a_text_is_one_limiter_and_none_is_none(settings, names, found):
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
+    with limit(1):
+        assert statuses("/view/", "/view/") == found
+
+
 def test_refusal_is_429_and_no_error_handler_runs():
     """Report 18: 403 page instead of 429."""
     with limit(1):
