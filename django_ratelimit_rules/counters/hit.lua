@@ -258,10 +258,14 @@ local function others()
   read[2] = function(i)
     local period, limit, units, fractional, banned_until = periods[i], limits[i], 0, 0, 0
     local found = values[i] and numbers(values[i], 5, 5)
-    if found and remaining(i, period) then
+    local ttl = found and remaining(i, period)
+    if ttl then
       units, banned_until, fractional = found[1], found[4], found[5]
       if found[3] ~= period then units = ceil(units * period / max(found[3], 1)) end
       units = max(0, units - max(0, now() - found[2]) * limit)
+      -- At a rate that is lower now it fills later than its key was to be gone: with the key the debt would go.
+      local full = until_full(i, units)
+      if writes and ttl < full then call('PEXPIRE', KEYS[i], full) end
     end
     local used, over = level(units, period, fractional), plus(units, plus(cost * period, 0)) - limit * period
     kept[i] = { units, fractional }

@@ -151,6 +151,10 @@ class MemoryCounters:
 
     def _settle(self, look: Look, cost: Number, now: int, verb: Verb, blocked: bool) -> None:
         hit = look.hit
+        if look.counter is not None and kind_of(hit) is Kind.BUCKET:
+            # At a rate that is lower now it fills later than it was to be gone.
+            full = _time_to_full(look.current, hit.limit, look.period)
+            look.counter.expires = max(look.counter.expires, now + full)
         if look.banned or (cost == 0 and hit.member is None):
             return
         if verb is Verb.CHARGE:

@@ -84,6 +84,16 @@ def test_a_bucket_lets_the_next_call_in_exactly_when_it_said(store):
     assert not store.counters.hit([hit])[0].exceeded
 
 
+def test_a_bucket_that_now_fills_more_slowly_forgets_nothing_when_it_would_have_been_full(store):
+    for name, slower in (("limit", {"limit": 1, "period": 1}), ("period", {"limit": 10, "period": 600})):
+        store.counters.hit([make_hit(name, limit=10, period=1, algorithm="token_bucket")], 10)
+        hit = make_hit(name, algorithm="token_bucket", **slower)
+        assert store.counters.hit([hit])[0].retry_ms > 8_000
+        store.wait(1.2)
+        refused = store.counters.hit([hit])[0]
+        assert refused.exceeded and refused.used >= 8
+
+
 def test_a_ban_shorter_than_its_window_does_not_end_the_window(store):
     hit = make_hit(limit=1, period=60, ban_for=1)
     store.counters.hit([hit])
