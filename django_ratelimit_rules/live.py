@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import metrics, refresher, rulesets
+from . import clock, metrics, refresher, rulesets
 from .conf import settings
 from .counters.redis import current
 from .engine import Action, Hit
@@ -39,7 +39,6 @@ _lock = threading.Lock()
 _writing = threading.Lock()
 _counts: dict[tuple[str, int], Rows] = {}
 _seen: dict[tuple[str, str], tuple[int, int, int]] = {}
-_clock: Callable[[], float] = time.time
 
 
 class Totals(NamedTuple):
@@ -105,7 +104,7 @@ def gather() -> None:
     global _seen
     with _lock:
         counted = metrics.counted()
-        minute = int(_clock()) // 60
+        minute = int(clock.now()) // 60
         for key, numbers in counted.items():
             before = _seen.get(key, NOTHING)
             if numbers != before and settings.LIVE:
@@ -133,19 +132,17 @@ def write() -> None:
 
 
 @contextmanager
-def by_clock(clock: Callable[[], float]) -> Iterator[None]:
-    """Take what this process counts in the block for calls of the time that a clock tells, such as a replay's.
+def by_clock(told: Callable[[], float]) -> Iterator[None]:
+    """Show and record the calls of the block as of the time that a clock tells, such as a replay's.
 
     Call :func:`gather` before the clock goes on to another minute.
     """
-    global _clock
     gather()
-    _clock = clock
-    try:
-        yield
-    finally:
-        gather()
-        _clock = time.time
+    with clock.told_by(told):
+        try:
+            yield
+        finally:
+            gather()
 
 
 def _fields(rows: Rows) -> dict[str, int]:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
-from . import refresher, registry, sometimes
+from . import clock, refresher, registry, sometimes
 from .conf import settings
 from .counters.redis import current
 from .engine import KeyWriter, Plan, Ruleset
@@ -55,7 +54,7 @@ def note(
     try:
         if len(_waiting) < MOST_WAITING and _chosen(ruleset.keys, planned, value_of, request):
             texts = _texts(ruleset, value_of, request)
-            _waiting.append((int(time.time() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
+            _waiting.append((int(clock.now() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
     except Exception:
         # The decision stands, whatever ails its record.
         if sometimes.due("recording"):

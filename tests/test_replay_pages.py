@@ -57,6 +57,10 @@ def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_clien
     assert "410 more requests blocked, 0 no longer." in said
 
 
+def test_a_file_that_is_chosen_is_meant_whatever_the_list_says(admin_client):
+    assert "site: 410 of 9,999 (4.10 %)" in words(ask(admin_client, traffic="record", file=log()))
+
+
 def test_who_was_blocked_is_shown_with_when_and_for_how_long(admin_client):
     line = LINE.encode() + b"\n"
     said = words(ask(admin_client, file=log(line * 32)))
@@ -104,7 +108,7 @@ def test_our_record_is_replayed_and_says_what_it_holds(admin_client, settings):
         Limiter("site").check({"ip": "203.0.113.7"})
     said = words(ask(admin_client, traffic="record"))
     assert "3 of 33 (9.09 %)" in said
-    assert "33 calls are recorded, of a share of 1 of all clients." in said
+    assert "33 calls are recorded, of all clients." in said
 
 
 def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
@@ -123,6 +127,7 @@ def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
         ({"draft": "login: []"}, "It says nothing of site, only of login."),
         ({"limiter": "none"}, "Select a valid choice"),
         ({}, "Choose a file."),
+        ({"traffic": "record"}, "Nothing is recorded yet: choose a file"),
         ({"traffic": "x"}, "Select a valid choice"),
     ],
 )
@@ -215,7 +220,7 @@ def test_a_limit_is_suggested_from_a_rules_live_counters(admin_client):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"traffic": "counters", "rule": ""}, "Say whose counters"),
+        ({"traffic": "counters", "rule": "", "file": ""}, "Say whose counters"),
         ({"rule": "none"}, "has no rule none"),
         ({"by": "|"}, "no property"),
         ({"period": "1w"}, "no duration"),

@@ -44,16 +44,21 @@ class TrafficForm(forms.Form):
         limiter: Any = self.fields["limiter"]
         limiter.choices = [(name, name) for name in sorted(rulesets.limiters() | checkpoints.named())]
         traffic: Any = self.fields["traffic"]
-        traffic.help_text = _state_of_record()
+        self.recorded, traffic.help_text = _state_of_record()
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a file that is missing or too large."""
+        """Refuse a file that is missing or too large, and to run over nothing."""
         said = super().clean() or {}
         file = said.get("file")
-        if file is not None and file.size > MAX_UPLOAD:
-            self.add_error("file", f"The file is larger than {filesizeformat(MAX_UPLOAD)}; use the command.")
-        elif said.get("traffic") == UPLOAD and file is None and "file" not in self.errors:
+        if file is not None:
+            # Whoever chooses a file means it, whatever the list above it says.
+            said["traffic"] = UPLOAD
+            if file.size > MAX_UPLOAD:
+                self.add_error("file", f"The file is larger than {filesizeformat(MAX_UPLOAD)}; use the command.")
+        elif said.get("traffic") == UPLOAD and "file" not in self.errors:
             self.add_error("file", "Choose a file.")
+        elif said.get("traffic") == RECORD and self.recorded == 0:
+            self.add_error("traffic", "Nothing is recorded yet: choose a file, or set RATELIMIT_RULES_RECORD.")
         return said
 
     def reader(self, asked: Sequence[Ruleset]) -> Reader:
@@ -76,13 +81,14 @@ def _bound(most: int) -> Callable[[int], None]:
     return read
 
 
-def _state_of_record() -> str:
+def _state_of_record() -> tuple[int | None, str]:
+    """Return how many calls are recorded, None where nobody can tell, and that in words."""
     try:
         size = recording.size()
     except CountersUnavailable as error:
-        return str(error)
+        return None, str(error)
     share = settings.RECORD
     recorded = f"{size:,} calls are recorded" if size else "Nothing is recorded"
     if not share:
-        return f"{recorded}. RATELIMIT_RULES_RECORD is off."
-    return f"{recorded}, of a share of {share:g} of all clients."
+        return size, f"{recorded}. RATELIMIT_RULES_RECORD is off."
+    return size, f"{recorded}, of {'all' if share >= 1 else f'a share of {share:g} of all'} clients."

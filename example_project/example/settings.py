@@ -90,6 +90,9 @@ RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["site"]
 # Rules that are deployed with the code, above those of the admin.
 RATELIMIT_RULES_FILE = BASE_DIR / "rules.yaml"
 
+# Traffic to try drafts on: all of it, because this site has little.
+RATELIMIT_RULES_RECORD = 1.0
+
 # Who knows this header's value makes the property `bypass` true. Here everybody does; on a live site only the load
 # balancer and the monitoring would.
 RATELIMIT_RULES_BYPASS_HEADER = "X-Bypass-Rate-Limits"

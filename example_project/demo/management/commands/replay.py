@@ -30,7 +30,8 @@ counted in the store. Windows run on the store's clock, in replay time: the log 
 {seconds:.0f} s, so an hourly limit saw all of it in one window and bit far sooner than it would have on the day.
 After the log come 144 API calls by twelve colleagues of one organisation (ten each get through, until its hundred is
 used up: refused calls use up nothing), eight guesses at one password and 35 looks at the async status view.
-Meanwhile somebody changed rules, as their history tells. The admin's charts show the log's hours as minutes."""
+Meanwhile somebody changed rules, as their history tells. The admin's charts, and what was recorded for its Replay and
+Suggest, show the log's hours as minutes."""
 DECISION = "This refusal was kept, explained, for an hour: {decision}. Paste that into Explain in the admin."
 
 
@@ -39,8 +40,8 @@ class Command(BaseCommand):
 
     help = "Replay the access log through the site's middleware and views, and show what each rule decided."
 
-    # Of POSIX time: when the request that is sent now is taken to have come.
-    minute = 0
+    # POSIX time: when the request that is sent now is taken to have come.
+    now = 0.0
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add ``--requests``."""
@@ -56,7 +57,7 @@ class Command(BaseCommand):
         visits = [*logged_visits(requests), *pipeline_visits(), *sign_in_visits(), *status_visits()]
         recorder = Recorder()
         started = perf_counter()
-        with recorder.listening(), live.by_clock(lambda: self.minute * 60):
+        with recorder.listening(), live.by_clock(lambda: self.now):
             statuses, decision = self.send(visits, recorder)
         seconds = perf_counter() - started
         # Whoever tries the API by hand next must not find its minute used up.
@@ -78,10 +79,11 @@ class Command(BaseCommand):
         decision, story, first = "", Story(), int(time()) // 60 - MINUTES - 1
         for visit in tqdm(visits, desc="Replaying", unit=" requests", mininterval=0.25):
             recorder.client = visit.client
-            if (minute := first + int(visit.share * MINUTES)) != self.minute:
+            now = (first + visit.share * MINUTES) * 60
+            if now // 60 != self.now // 60:
                 live.gather()
-                self.minute = minute
-            story.goes_on(visit.share, minute * 60)
+            self.now = now
+            story.goes_on(visit.share, now)
             response = application(visit.environ(), lambda status, headers: None)
             response.close()
             if response.status_code >= 500:
