@@ -30,7 +30,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAX_PATTERN = 500
 MAX_DEPTH = 16
 _ALIASES = {"oneOf": "in", "re": "regex"}
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,5})?", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COMPARISONS: dict[str, Callable[[Decimal, Decimal], bool]] = {
     "gt": operator.gt,
@@ -330,8 +330,8 @@ def _comparison(name: str, operand: object) -> Condition:
 
 
 def _number(text: str | None) -> Decimal | None:
-    """Return a text as a number, exactly; None unless it is a finite decimal number of at most 100 characters."""
-    if text is None or len(text) > 100 or not _NUMBER.fullmatch(text):
+    """Return a text as a number, exactly; None unless it is a finite decimal number."""
+    if text is None or not _NUMBER.fullmatch(text):
         return None
     return Decimal(text)
 
