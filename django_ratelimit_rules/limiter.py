@@ -425,8 +425,8 @@ def _passed(result: Result) -> Result:
     return result
 
 
-def _values(identifier: Identifier) -> ValueOf:
-    """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
+def _texts(identifier: Identifier) -> dict[str, str | None]:
+    """Return the canonical texts of properties, by their names. Raises TypeError for what is no identifier."""
     if type(identifier) is not dict and not isinstance(identifier, Mapping):
         raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
     texts: dict[str, str | None] = {}
@@ -442,7 +442,15 @@ def _values(identifier: Identifier) -> ValueOf:
                 texts[normalise(name)] = text
         else:
             texts[name] = text
+    return texts
 
+
+def _values(identifier: Identifier) -> ValueOf:
+    """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
+    return _told_by(_texts(identifier))
+
+
+def _told_by(texts: Mapping[str, str | None]) -> ValueOf:
     def value_of(name: str) -> str | None:
         if name in texts or "|" not in name:
             return texts.get(name)
@@ -455,11 +463,11 @@ def _values_of_request(built: Any, facts: Identifier | None) -> ValueOf:
     """Return a request's properties, behind the facts that code adds."""
     if facts is None:
         return built.text  # type: ignore[no-any-return]
-    names = frozenset(facts)
-    given = _values(facts)
+    texts = _texts(facts)
+    given = _told_by(texts)
 
     def value_of(name: str) -> str | None:
-        known = name in names or base_of(name) in names
+        known = name in texts or base_of(name) in texts
         text: str | None = given(name) if known else built.text(name)
         return text
 

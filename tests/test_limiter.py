@@ -275,6 +275,13 @@ def test_odd_names_in_an_identifier_hurt_only_when_they_are_no_text():
         api.check({5: 1})
 
 
+@pytest.mark.parametrize("spelled", ["header.x-team", "header.X-Team", "Header.X_TEAM", "header.x-team | lower"])
+def test_a_fact_wins_over_the_request_however_its_name_is_spelled(rf, spelled):
+    rule = Rule("red", match={"header.x-team|lower": "red"}, limit=5, period=60)
+    with override_ruleset("api", [rule]):
+        assert api.check_request(rf.get("/", headers={"X-Team": "blue"}), identifier={spelled: "red"}).matched
+
+
 @pytest.mark.django_db
 def test_a_query_set_is_a_container():
     with pytest.raises(TypeError, match="user"):
