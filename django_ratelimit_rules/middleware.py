@@ -1,8 +1,8 @@
 """The checkpoint in front of all views: the limiters that ``RATELIMIT_RULES_MIDDLEWARE_LIMITERS`` names.
 
 A request goes in once its URL is resolved, so that rules may use its route, view and arguments; a refusal comes out,
-or nothing. On the way back every answer gets the headers of all limiters that the request met, the decorators' too, and
-settles their rules by outcome.
+or nothing. Where a view lets RateLimited pass, a refusal comes out too. On the way back every answer gets the headers
+of all limiters that the request met, the decorators' too, and settles their rules by outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from .conf import settings
-from .limiter import Limiter, results_of
+from .limiter import Limiter, RateLimited, results_of
 from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
 
@@ -58,6 +58,13 @@ class RateLimitMiddleware:
             add_headers(request, response)
             answering.response = response
         return response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
+        """Refuse a request whose view asked a limiter to :meth:`~Limiter.enforce` and left it at that."""
+        if not isinstance(error, RateLimited):
+            return None
+        results_of(request).setdefault(error.result.limiter, error.result)
+        return blocked_response(request, error.result)
 
 
 def _check_view(request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> HttpResponseBase | None:

@@ -12,7 +12,7 @@ from django.http import HttpResponse, HttpResponseForbidden
 from django.test import AsyncClient, Client
 from django.urls import include, path
 
-from django_ratelimit_rules import Rule, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.middleware import RateLimitMiddleware
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -41,6 +41,16 @@ def fails(request):
     raise LookupError("the view's own error")
 
 
+def enforces(request):
+    Limiter("calls").enforce({"key": "main"})
+    return HttpResponse("ok")
+
+
+async def async_enforces(request):
+    await Limiter("calls").aenforce({"key": "main"})
+    return HttpResponse("ok")
+
+
 def forbidden_handler(request, exception):
     raise AssertionError("a refusal is no 403")
 
@@ -55,6 +65,8 @@ urlpatterns = [
     path("decorated/", also_decorated),
     path("other/", other_limiter),
     path("fails/", fails),
+    path("enforces/", enforces),
+    path("aenforces/", async_enforces),
 ]
 
 
@@ -248,6 +260,21 @@ def test_refusal_is_429_and_no_error_handler_runs():
     assert "RateLimit" in second
     assert "Retry-After" not in first
     assert second["Retry-After"] == "60"
+
+
+@pytest.mark.parametrize("url", ["/enforces/", "/aenforces/"])
+def test_call_that_a_view_enforces_is_refused_like_a_request(url):
+    with limit(5), limit(1, ["key"], "calls"):
+        first, second = (Client().get(url, headers={"Accept": "application/json"}) for _ in range(2))
+    assert [response.status_code for response in (first, second)] == [200, 429]
+    assert second.json()["violated-policies"] == ["calls:rule"]
+    assert 1 <= int(second["Retry-After"]) <= 60
+    assert second["RateLimit"].startswith('"calls:rule";r=0;t=')
+
+
+async def test_call_that_a_view_enforces_is_refused_like_a_request_under_asgi():
+    with limit(5), limit(1, ["key"], "calls"):
+        assert await astatuses("/aenforces/", "/enforces/") == [200, 429]
 
 
 def test_error_of_the_view_gets_headers_as_well():
