@@ -29,13 +29,16 @@ from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rule
 logger = logging.getLogger(__name__)
 
 
+# No file has this stamp, nor has one that is not there, which is to be complained about as well.
+UNREAD: Stamp = (-1, -1, -1)
+
 # Who holds _lock only moves what is in memory: a check may wait for it. A database or a file is read under _loading,
 # one reader at a time, and _lock is taken after it, never before.
 _lock = threading.RLock()
 _loading = threading.RLock()
 _code: dict[str, TierRules] = {}
 _file: dict[str, TierRules] = {}
-_file_stamp: Stamp | None = None
+_file_stamp: Stamp | None = UNREAD
 _admin: dict[str, TierRules] = {}
 _rows = Rows()
 _snapshot: Snapshot | None = None
@@ -241,5 +244,5 @@ def forget() -> None:
     """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back behind our back."""
     global _snapshot, _admin, _file, _file_stamp
     with _loading, _lock:
-        _snapshot, _admin, _file, _file_stamp = None, {}, {}, None
+        _snapshot, _admin, _file, _file_stamp = None, {}, {}, UNREAD
         _rows.forget()

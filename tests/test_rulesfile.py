@@ -136,7 +136,6 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
 
 
 @pytest.mark.django_db
-@pytest.mark.django_db
 def test_a_file_that_is_read_before_the_first_check_does_not_stand_for_the_admins_rules(tmp_path, settings):
     settings.RATELIMIT_RULES_FILE = str(written(tmp_path, GOOD))
     ruleset = models.Ruleset.objects.create(name="feeds")
@@ -155,3 +154,14 @@ def test_a_file_that_is_broken_at_the_first_load_leaves_the_other_tiers(tmp_path
     limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])
     assert limiter.check({}).evaluations[0].limit == 9
     assert [record.levelno for record in caplog.records if "refused" in record.getMessage()] == [logging.ERROR]
+
+
+def test_a_file_that_is_not_there_at_the_first_load_is_complained_about_and_read_when_it_comes(
+    tmp_path, settings, caplog
+):
+    settings.RATELIMIT_RULES_FILE = str(tmp_path / "late.yaml")
+    limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])
+    assert limiter.check({}).evaluations[0].limit == 9
+    assert [record.levelno for record in caplog.records if "late.yaml" in record.getMessage()] == [logging.ERROR]
+    written(tmp_path, "edited:\n  - {name: r, limit: 1, period: 60}\n", "late.yaml")
+    wait_until(lambda: limiter.check({}).evaluations[0].limit == 1, 3, "the file")
