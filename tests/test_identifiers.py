@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import identifiers, registry
+from django_ratelimit_rules.engine.properties import AT_HAND
 from django_ratelimit_rules.exceptions import CallableFailed, UnknownProperty
-from django_ratelimit_rules.facts import dotted_path
+from django_ratelimit_rules.facts import READERS, dotted_path
 from django_ratelimit_rules.identifiers import build, declare, find, known_properties, property_provider
 
 rf = RequestFactory()
@@ -331,6 +332,10 @@ def test_no_property_but_those_of_the_user_touches_user_or_session():
     for name in known_properties():
         if name not in ("user", "is_authenticated", "is_staff"):
             identifier.text(name.replace("*", "a"))
+
+
+def test_the_engine_knows_which_properties_are_at_hand():
+    assert set(READERS) == AT_HAND
 
 
 @pytest.mark.django_db

@@ -409,6 +409,31 @@ def test_rule_by_address_reads_no_session_and_no_user(django_assert_num_queries)
     assert response.wsgi_request.session.accessed is False
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", [1, 20])
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"is_authenticated": True, "path": "/other/"},
+        {"user": "7", "path": {"glob": "/other/**"}},
+        {"is_staff": True, "method": {"not": "GET"}},
+        [{"is_staff": True, "path": {"exists": False}}, {"user": "7", "method": "POST"}],
+        {"post.name": "ann", "user": "7", "header.x-tag": {"exists": True}},
+        [{"is_authenticated": True}, {"path": "/view/"}],
+    ],
+)
+def test_rule_that_the_path_rules_out_reads_no_session_in_whatever_order_it_is_written(
+    django_assert_num_queries, match, number
+):
+    client = Client()
+    client.force_login(get_user_model().objects.create_user("ann"))
+    rules = [Rule(f"rule{n}", limit=5, period=60, match=match) for n in range(number)]
+    with override_ruleset("site", rules), django_assert_num_queries(0):
+        response = client.get("/view/")
+    assert "Cookie" not in response.get("Vary", "")
+    assert response.wsgi_request.session.accessed is False
+
+
 async def test_parallel_asgi_requests_let_exactly_the_limit_through():
     async def one():
         return (await AsyncClient().get("/async/")).status_code

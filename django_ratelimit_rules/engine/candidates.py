@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import re2
 
 from .matching import Ends, Matcher, Members, Networks, Search, ValueOf, encoded, parse_address
+from .properties import is_at_hand
 
 # In shorter rulesets trying each rule is quicker than looking up.
 FEWEST = 12
@@ -136,7 +137,11 @@ def _deciding(matcher: Matcher) -> tuple[str, Members | Networks | str] | None:
     if len(matcher.alternatives) != 1:
         return None
     others: list[tuple[str, Networks | str]] = []
-    for name, condition in matcher.alternatives[0]:
+    conditions = matcher.in_order[0]
+    for name, condition in conditions:
+        if is_at_hand(conditions[0][0]) and not is_at_hand(name):
+            # It is looked up only for requests that meet the conditions on what they have at hand.
+            break
         if isinstance(condition, Members) and None not in condition:
             return name, condition
         if isinstance(condition, (Ends, Search)) and condition.pattern is not None:

@@ -19,7 +19,7 @@ from typing import Any
 import re2
 
 from ..exceptions import InvalidRule
-from .properties import normalise
+from .properties import is_at_hand, normalise
 from .values import bounded, canonical
 
 ValueOf = Callable[[str], str | None]
@@ -114,12 +114,18 @@ def compile_pattern(pattern: str) -> Callable[[bytes], object]:
 
 
 class Matcher:
-    """A compiled match: alternatives, of which one must hold, each a list of conditions that must all hold."""
+    """A compiled match: alternatives, of which one must hold, each a list of conditions that must all hold.
 
-    __slots__ = ("alternatives", "properties")
+    ``alternatives`` are as written; ``in_order`` are the same as they are tried, first what a request has at hand: a
+    database that keeps the match may order it as it likes, and nobody's session shall be read for another path's rule.
+    """
+
+    __slots__ = ("alternatives", "in_order", "properties")
 
     def __init__(self, alternatives: list[list[tuple[str, Condition]]]) -> None:
         self.alternatives = tuple(tuple(conditions) for conditions in alternatives)
+        tried = [tuple(sorted(conditions, key=_looks_up)) for conditions in alternatives]
+        self.in_order = tuple(sorted(tried, key=lambda conditions: any(map(_looks_up, conditions))))
         self.properties = tuple(dict.fromkeys(name for conditions in alternatives for name, _ in conditions))
 
     @property
@@ -129,13 +135,17 @@ class Matcher:
 
     def holds(self, value_of: ValueOf) -> bool:
         """Decide for one identifier; asks for no property beyond the first condition that fails."""
-        for conditions in self.alternatives:
+        for conditions in self.in_order:
             for name, condition in conditions:
                 if not condition(value_of(name)):
                     break
             else:
                 return True
         return False
+
+
+def _looks_up(named: tuple[str, Condition]) -> bool:
+    return not is_at_hand(named[0])
 
 
 def compile_match(match: object, *, field: str = "match") -> Matcher:

@@ -7,6 +7,10 @@ from collections.abc import Callable
 CLIENT_FAMILIES = ("header.", "cookie.", "query.", "post.", "json.")
 FAMILIES = (*CLIENT_FAMILIES, "kwarg.")
 
+# Those of a request that are there to be read. Others take the body, the session or whatever a project looks up.
+AT_HAND = frozenset(("ip", "method", "path", "route", "view", "host", "bypass", "preflight"))
+_FAMILIES_AT_HAND = ("header.", "cookie.", "query.", "kwarg.")
+
 FILTERS: dict[str, Callable[[str], str]] = {"lower": str.lower, "strip": str.strip, "upper": str.upper}
 
 MAX_NAME = 200
@@ -42,6 +46,11 @@ def base_of(name: str) -> str:
 def is_client_written(name: str) -> bool:
     """Tell whether a client chose this property's value freely: headers, cookies, query and body."""
     return name.startswith(CLIENT_FAMILIES)
+
+
+def is_at_hand(name: str) -> bool:
+    """Tell whether a request has this property without looking anything up: what it decides is decided first."""
+    return name.startswith(_FAMILIES_AT_HAND) or base_of(name) in AT_HAND
 
 
 def apply_filters(name: str, value: str | None) -> str | None:

@@ -26,9 +26,9 @@ conditions = st.recursive(
     lambda inner: inner.map(lambda condition: {"not": condition}),
     max_leaves=3,
 )
-objects = st.dictionaries(st.sampled_from(["p", "q", "r"]), conditions, max_size=3)
+objects = st.dictionaries(st.sampled_from(["p", "q", "path"]), conditions, max_size=3)
 matches = objects | st.lists(objects, min_size=1, max_size=3)
-identifiers = st.dictionaries(st.sampled_from(["p", "q", "r"]), words | addresses)
+identifiers = st.dictionaries(st.sampled_from(["p", "q", "path"]), words | addresses)
 
 
 @given(st.lists(matches, min_size=FEWEST, max_size=3 * FEWEST), identifiers)
