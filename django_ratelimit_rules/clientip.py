@@ -21,7 +21,7 @@ from django.http import HttpRequest
 
 from . import sometimes
 from .conf import settings
-from .engine.matching import parse_address
+from .engine.matching import parse_address, parse_network
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +86,15 @@ def trusted_proxies(entries: tuple[str, ...]) -> Proxies:
         if entry == UNIX:
             continue
         try:
-            networks.append(ipaddress.ip_network(entry, strict=False))
+            networks.append(parse_network(entry))
         except ValueError:
             logger.error("RATELIMIT_RULES_TRUSTED_PROXIES: %r is neither a network nor 'unix'; it is ignored", entry)
     return Proxies(tuple(networks), UNIX in entries)
 
 
 def _entries(setting: Iterable[object]) -> tuple[str, ...]:
-    return (setting,) if isinstance(setting, str) else tuple(map(str, setting))
+    # Blanks come from a list in the environment that was split at its commas.
+    return tuple(str(entry).strip() for entry in ([setting] if isinstance(setting, str) else setting))
 
 
 def _chain(request: HttpRequest) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from ipaddress import ip_network
 from typing import Any, TypeGuard
 
 from django.utils.module_loading import import_string
@@ -16,6 +15,7 @@ from django.utils.module_loading import import_string
 from . import rulesfile
 from .clientip import UNIX
 from .engine import FailureMode
+from .engine.matching import parse_network
 from .engine.rules import check_name
 from .exceptions import InvalidRule, InvalidRulesFile
 
@@ -36,8 +36,8 @@ def fault_of_proxies(value: object) -> str | None:
         return f"is {value!r}, not a list of networks"
     for entry in entries:
         try:
-            if entry != UNIX:
-                ip_network(str(entry), strict=False)
+            if str(entry).strip() != UNIX:
+                parse_network(str(entry))
         except ValueError:
             return f"has {entry!r}, which is neither a network nor {UNIX!r}"
     return None

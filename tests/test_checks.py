@@ -125,6 +125,7 @@ def test_a_value_that_cannot_be_used_is_an_error_that_says_why(settings, setting
     [
         ("TRUSTED_PROXIES", ["10.0.0.0/8", "2001:db8::1", "unix", "192.0.2.1/24"]),
         ("TRUSTED_PROXIES", "10.0.0.0/8"),
+        ("TRUSTED_PROXIES", [" 10.0.0.0/8", " unix"]),
         ("PROXY_HOPS", 0),
         ("IPV6_PREFIX", 128),
         ("HEADERS", "legacy"),

@@ -187,6 +187,12 @@ def test_entry_that_is_no_network_trusts_nobody_and_is_logged(trust, caplog):
     ]
 
 
+def test_proxies_are_known_with_blanks_around_them_and_by_mapped_networks(trust):
+    trust(" 10.0.0.0/8", "::ffff:192.0.2.0/120", " unix ")
+    for peer in (PROXY, "192.0.2.9", "::ffff:192.0.2.9", ""):
+        assert address(peer, "198.51.100.9") == "198.51.100.9"
+
+
 def test_one_network_written_as_a_text_is_one_network(settings):
     settings.RATELIMIT_RULES_TRUSTED_PROXIES = "10.0.0.0/8"
     assert address(PROXY, "198.51.100.9") == "198.51.100.9"

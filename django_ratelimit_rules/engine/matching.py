@@ -297,10 +297,12 @@ def _cidr(operand: object) -> Condition:
     members = operand if isinstance(operand, (list, tuple)) else [operand]
     if not all(isinstance(member, str) for member in members):
         raise TypeError("cidr takes a network such as '10.0.0.0/8', or a list of them")
-    return Networks([_network(str(member)) for member in members])
+    return Networks([parse_network(str(member)) for member in members])
 
 
-def _network(text: str) -> Network:
+def parse_network(text: str) -> Network:
+    """Return the network that a text spells: a bare address is one of its own, a mapped one is IPv4. Raises
+    ValueError."""
     try:
         network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
