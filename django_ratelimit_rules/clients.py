@@ -45,7 +45,10 @@ def note(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, _se
     # A plan may go on behind the rule that blocked.
     for evaluation, key in zip(result.evaluations, plan.hits.keys, strict=False):
         if evaluation.exceeded:
-            keys = _noted.setdefault((limiter, evaluation.rule), set())
+            whose = limiter, evaluation.rule
+            keys = _noted.get(whose)
+            if keys is None:
+                keys = _noted.setdefault(whose, set())
             if len(keys) < MOST:
                 keys.add(key)
 

@@ -17,7 +17,8 @@ from django.http import HttpRequest
 
 from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
 from .conf import settings
-from .counters import CHARGE, CHECK, PEEK, Verb
+from .counters import CHARGE, CHECK, PEEK, Verb, denials
+from .counters.denials import Who
 from .counters.memory import MemoryCounters
 from .counters.redis import current
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
@@ -85,11 +86,15 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        return self._check(_values(identifier), _cost(cost), context)
+        who = _who(self.name, identifier)
+        return (who and self._again(who, cost)) or self._check(_values(identifier), _cost(cost), context, who=who)
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
-        return await self._acheck(_values(identifier), _cost(cost), context)
+        who = _who(self.name, identifier)
+        return (who and self._again(who, cost)) or await self._acheck(
+            _values(identifier), _cost(cost), context, who=who
+        )
 
     def _check(
         self,
@@ -98,6 +103,7 @@ class Limiter:
         context: object,
         verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
+        who: Who | None = None,
     ) -> Result:
         started = perf_counter()
         ruleset = self._ruleset()
@@ -115,6 +121,8 @@ class Limiter:
             recording.note(ruleset, planned, value_of, cost, request)
         if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
+            if who:
+                denials.remember(who, ruleset, planned, result)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
@@ -124,6 +132,7 @@ class Limiter:
         context: object,
         verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
+        who: Who | None = None,
     ) -> Result:
         started = perf_counter()
         ruleset = self._ruleset() if rulesets.is_loaded(self.name) else await self._aruleset()
@@ -146,7 +155,18 @@ class Limiter:
             recording.note(ruleset, planned, value_of, cost, request)
         if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
+            if who:
+                denials.remember(who, ruleset, planned, result)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
+
+    def _again(self, who: Who, cost: Number) -> Result | None:
+        """Refuse a call as lately, without asking Redis; None when that is not certain."""
+        started = perf_counter()
+        known = denials.again(who, cost)
+        if known is None:
+            return None
+        ruleset, planned, result = known
+        return self._announce(ruleset, planned, result, cost, perf_counter() - started, CHECK)
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
@@ -443,6 +463,11 @@ def _texts(identifier: Identifier) -> dict[str, str | None]:
         else:
             texts[name] = text
     return texts
+
+
+def _who(limiter: str, identifier: Identifier) -> Who | None:
+    """Return who asks, where a repeated refusal may be answered without asking; a record must hear of every call."""
+    return denials.who(limiter, identifier) if settings.DENIAL_CACHE and not settings.RECORD else None
 
 
 def _values(identifier: Identifier) -> ValueOf:

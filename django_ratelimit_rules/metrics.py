@@ -184,12 +184,12 @@ def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | No
         waiting.calls += 1
         waiting.seconds += seconds
         waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
-        chain = plan.hits.chain if plan is not None else None
-        if chain is not None and not result.exceeded and not result.error:
+        chain = plan.hits.chain if plan is not None and not result.exceeded else None
+        if chain is not None and not result.error:
             waiting.chains[chain] = waiting.chains.get(chain, 0) + 1
         else:
             _count_evaluations(waiting, result)
-    if starts_afresh():
+    if MULTIPROCESS:
         # Whoever scrapes reads this process's files, and cannot ask it to bring them up to date.
         settle()
 

@@ -8,27 +8,40 @@ counters.
 
 Only a refusal by the first rule that counts is kept: counters before it would have to be told of each call. The calls
 answered here are added to the refusing counter's ``count`` when Redis is asked next.
+
+Whoever asks the very same again, by :func:`who`, is not even planned for: :func:`again` has plan and tallies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from time import monotonic
+from typing import Any, NamedTuple
 
+from django.core.signals import setting_changed
+
+from .. import signals
 from ..conf import settings
-from ..engine import Algorithm, Hit, Hits, Tally
+from ..engine import Algorithm, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
-from ..engine.results import Number
+from ..engine.results import Number, refused_again
 from . import CHECK, Verb
-from .redis import RedisCounters
+from .redis import RedisCounters, current
 
 # For those who only say True.
 MANY = 10_000
+# Longer values are not kept to know their callers by.
+MAX_VALUE = 200
+SAFE = 2**53
+
+Who = tuple[Any, ...]
 
 
 class Denial:
-    """One counter's refusal. ``cost`` is the smallest that it refuses; ``missed`` what it refused without Redis."""
+    """One counter's refusal. ``cost`` is the smallest that it refuses; ``missed`` what it refused without Redis;
+    ``until`` when it stands no longer, which is at once when it leaves the cache."""
 
     __slots__ = ("cost", "ends", "missed", "tally", "terms", "until")
 
@@ -62,6 +75,11 @@ class Denials(RedisCounters):
         super().__init__(alias)
         self._kept: dict[str, Denial] = {}
 
+    def begin_anew(self) -> None:
+        """As in Redis; what was refused without it is the parent's, who tells Redis of it."""
+        super().begin_anew()
+        self._kept = {}
+
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """As in Redis, but for refusals that must stand still."""
         if verb is not CHECK or type(hits) is not Hits:
@@ -92,7 +110,8 @@ class Denials(RedisCounters):
 
     def clear(self, limiter: str | None = None) -> int:
         """As in Redis, and forget all refusals."""
-        self._kept.clear()
+        for name in list(self._kept):
+            self._drop(name)
         return super().clear(limiter)
 
     def _refused(self, name: str, hits: Hits, cost: Number, now: float) -> list[Tally] | None:
@@ -102,7 +121,7 @@ class Denials(RedisCounters):
 
     def _missed(self, name: str) -> Number:
         """Return what was refused here since Redis was asked last, to be told to it now."""
-        denial = self._kept.pop(name, None)
+        denial = self._drop(name)
         return denial.missed if denial is not None else 0
 
     def _noted(self, name: str, hits: Hits, cost: Number, asked: float, tallies: list[Tally]) -> list[Tally]:
@@ -112,9 +131,8 @@ class Denials(RedisCounters):
             return tallies
         full = terms.rule.algorithm is Algorithm.FIXED_WINDOW and terms.rule.count_distinct is None
         if full or tallies[0].banned:
-            most = MANY if settings.DENIAL_CACHE is True else settings.DENIAL_CACHE
-            while len(self._kept) >= most:
-                self._kept.pop(next(iter(self._kept)), None)
+            while len(self._kept) >= self.most():
+                self._drop(next(iter(self._kept)))
             self._kept[name] = Denial(terms, cost, tallies[0], asked)
         return tallies
 
@@ -122,5 +140,77 @@ class Denials(RedisCounters):
         """Forget the refusals of counters; return their keys."""
         keys = list(keys)
         for name in self._names(keys):
-            self._kept.pop(name, None)
+            self._drop(name)
         return keys
+
+    def _drop(self, name: str) -> Denial | None:
+        denial = self._kept.pop(name, None)
+        if denial is not None:
+            denial.until = 0.0
+        return denial
+
+    def most(self) -> int:
+        """Return how many refusals are kept at most."""
+        return MANY if settings.DENIAL_CACHE is True else settings.DENIAL_CACHE
+
+    def denial(self, hits: Hits) -> Denial | None:
+        """Return the refusal that is kept of a call, if there is one."""
+        return self._kept.get(self.namespace() + hits.keys[0])
+
+
+class Asked(NamedTuple):
+    """A call that was refused: by what, and what it was told."""
+
+    denial: Denial
+    ruleset: Ruleset
+    plan: Plan
+    result: Result
+
+
+_asked: dict[Who, Asked] = {}
+
+
+def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
+    """Return what is equal for calls that ask the same; None where that would take too long to find out.
+
+    Of numbers only whole ones: to Python 1, 1.0 and True are equal, but they are different values.
+    """
+    if type(identifier) is not dict:
+        return None
+    for value in identifier.values():
+        if (type(value) is not str or len(value) > MAX_VALUE) and type(value) is not int:
+            return None
+    return (limiter, *identifier.items())
+
+
+def again(who: Who, cost: Number) -> tuple[Ruleset, Plan, Result] | None:
+    """Return how a call was planned that was refused lately and must be refused still, and its result now."""
+    asked = _asked.get(who)
+    if asked is None:
+        return None
+    denial, ruleset, plan, result = asked
+    now = monotonic()
+    if now < denial.until and type(cost) is int and denial.cost <= cost < SAFE:
+        return ruleset, plan, refused_again(result, denial.refuse(cost, now)[0])
+    return None
+
+
+def remember(who: Who, ruleset: Ruleset, plan: Plan, result: Result) -> None:
+    """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
+    counters, hits = current(), plan.hits
+    if isinstance(counters, Denials) and hits.chain is not None and hits.chain.terms is not None:
+        denial = counters.denial(hits)
+        if denial is not None:
+            if len(_asked) >= counters.most():
+                _asked.clear()
+            _asked[who] = Asked(denial, ruleset, plan, result)
+
+
+def forget(**_: object) -> None:
+    """Forget who asked: when other rules are in force, or a setting is another one, plans may be others too."""
+    _asked.clear()
+
+
+os.register_at_fork(after_in_child=forget)
+signals.rules_loaded.connect(forget, dispatch_uid="django_ratelimit_rules.denials")
+setting_changed.connect(forget, dispatch_uid="django_ratelimit_rules.denials")

@@ -234,6 +234,11 @@ class RedisCounters:
         except Exception as error:
             raise CountersUnavailable(f"the KEY_FUNCTION of cache alias {self.alias!r} failed: {error!r}") from error
 
+    def begin_anew(self) -> None:
+        """Leave to the parent what is its own: called in a forked child."""
+        # A thread of the parent's may have held the breaker's lock.
+        self.breaker = Breaker()
+
     def close(self) -> None:
         """Close idle connections; the next call opens new ones."""
         if self._connections is not None:
@@ -462,8 +467,7 @@ def _forget(*, setting: str, **_: object) -> None:
 
 def _fork() -> None:
     for counters in _by_alias.values():
-        # A thread of the parent's may have held the breaker's lock.
-        counters.breaker = Breaker()
+        counters.begin_anew()
 
 
 os.register_at_fork(after_in_child=_fork)

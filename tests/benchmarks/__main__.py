@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.benchmarks.settings"
 
-GROUPS = ("check", "blocked", "rulesets", "async", "stalls", "wsgi", "asgi", "memory")
+GROUPS = ("check", "blocked", "flood", "rulesets", "async", "stalls", "wsgi", "asgi", "memory")
 # An event loop under load keeps its core awake by itself; whoever else does so would only take turns from it.
 QUIET = ("stalls", "asgi")
 
@@ -68,6 +68,7 @@ def run(groups: list[str], options: argparse.Namespace) -> None:
     measure: dict[str, Callable[[], list[Row]]] = {
         "check": lambda: check.check(peers, seconds),
         "blocked": lambda: check.blocked(peers, seconds),
+        "flood": lambda: check.flood(seconds),
         "rulesets": lambda: rulesets.rulesets(seconds),
         "async": lambda: asynchronous.throughput(peers, seconds),
         "stalls": lambda: asynchronous.stalls(peers, seconds),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 
 from tests.benchmarks.contestants import FLOOR, NEVER_REACHED, OURS, Contestant
 from tests.benchmarks.report import Row, multiples
-from tests.benchmarks.timing import BATCH, PEOPLE, interleaved
+from tests.benchmarks.timing import BATCH, PEOPLE, Samples, interleaved, rounds
 
 TARGETS = {1: "≤ 1.00", 2: "≤ 1.05", 5: "≤ 1.15"}
 # A flood comes from a few clients. Were they as many as others here, each would be near its first refusals still, which
 # are logged.
 BLOCKED_PEOPLE = 20
+FLOOD_PEOPLE, FLOOD_BATCH = 4, 1000
+ASKING = "asking Redis"
 
 
 def check(peers: Sequence[Contestant], seconds: float) -> list[Row]:
@@ -26,6 +29,34 @@ def check(peers: Sequence[Contestant], seconds: float) -> list[Row]:
 def blocked(peers: Sequence[Contestant], seconds: float) -> list[Row]:
     """A row of clients who are refused."""
     return [row("check, blocked client", peers, seconds, 1, 1, "≤ 1.10")]
+
+
+def flood(seconds: float) -> list[Row]:
+    """A row of a flood of refused calls from a few clients: with the denial cache, beside this app that asks Redis."""
+    from django.test import override_settings
+
+    call = OURS.check(1, 1)
+    samples: Samples = {ASKING: {}, OURS.name: {}}
+    for number, taking_part in rounds([ASKING, OURS.name], [], seconds):
+        for name in taking_part:
+            # A setting that changes makes all begin anew, so that these batches are long ones.
+            with override_settings(RATELIMIT_RULES_DENIAL_CACHE=name != ASKING):
+                for person in range(FLOOD_PEOPLE * 5):
+                    call(person % FLOOD_PEOPLE)
+                started = time.perf_counter()
+                for person in range(FLOOD_BATCH):
+                    call(person % FLOOD_PEOPLE)
+                samples[name][number] = (time.perf_counter() - started) / FLOOD_BATCH
+    asking = statistics.median(samples[ASKING].values())
+    return [
+        Row(
+            f"a flood from {FLOOD_PEOPLE} blocked clients, denial cache",
+            f"{ASKING} {asking * 1e6:.0f} µs",
+            "≤ 0.10",
+            multiples(samples, ASKING),
+            f"{len(samples[OURS.name])} x {FLOOD_BATCH}",
+        )
+    ]
 
 
 def row(title: str, peers: Sequence[Contestant], seconds: float, limits: int, limit: int, target: str) -> Row:

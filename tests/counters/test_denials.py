@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
+from dataclasses import fields
+from types import MappingProxyType
 
 import pytest
 
-from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules import Limiter, Rule, recording
 from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.engine import Result
+from django_ratelimit_rules.signals import checked
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
 
@@ -188,6 +193,83 @@ def test_a_dry_run_refuses_nobody(asked):
         asked()
         assert not any(limiter.check({"user": 1}).blocked for _ in range(5))
         assert asked() == 5
+
+
+@pytest.mark.parametrize("rule", [WINDOW, WINDOW.with_changes(ban_for=600)], ids=["window", "ban"])
+def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_alone(rule):
+    with override_ruleset("api", [rule]):
+        limiter = Limiter("api")
+        while not limiter.check({"user": 1}).blocked:
+            pass
+        again = limiter.check({"user": 1}, 2)
+        # An identifier that is no plain dictionary is planned for each time.
+        planned = limiter.check(MappingProxyType({"user": 1}), 2)
+        assert planned.evaluations[0].count - again.evaluations[0].count == (0 if rule.ban_for else 2)
+        for result in (again, planned):
+            evaluation = result.evaluations[0]
+            assert result.most_restrictive == evaluation
+            assert 0 < evaluation.reset_after == result.retry_after
+            result.evaluations = (evaluation._replace(count=0, reset_after=0),)
+            result.most_restrictive = result.retry_after = None
+        assert [getattr(again, each.name) for each in fields(Result)] == [
+            getattr(planned, each.name) for each in fields(Result)
+        ]
+
+
+def test_whoever_is_refused_again_is_who_was_refused(asked):
+    with override_ruleset("api", [WINDOW.with_changes(limit=1)]):
+        limiter = Limiter("api")
+        for _ in range(2):
+            limiter.check({"user": 1})
+        asked()
+        # To Python, the number 1.0 is 1; to a limiter it is another user, as which nobody was refused.
+        for other in ("1 ", 1.0, False):
+            assert not limiter.check({"user": other}).blocked
+        assert asked() == 3
+        for same in (1, "1", True):
+            assert limiter.check({"user": same}).blocked
+        assert asked() == 0
+
+
+def test_a_project_hears_of_each_refusal_and_the_log_of_the_first_second_fourth_and_eighth(caplog):
+    heard = []
+
+    def hear(result, **_):
+        heard.append(result.evaluations[0].count)
+
+    checked.connect(hear)
+    try:
+        with override_ruleset("api", [WINDOW]), caplog.at_level("WARNING", "django_ratelimit_rules"):
+            limiter = Limiter("api")
+            for _ in range(2):
+                limiter.check({"user": 1})
+            refused(limiter, 9)
+    finally:
+        checked.disconnect(hear)
+    assert heard == [*range(1, 12)]
+    assert [record.args[4] for record in caplog.records if "exceeded" in record.msg] == [3, 4, 6, 10]
+
+
+def test_a_record_holds_each_refusal(settings):
+    settings.RATELIMIT_RULES_RECORD = 1
+    with override_ruleset("api", [WINDOW]):
+        refused_and_not = [Limiter("api").check({"user": 1}).blocked for _ in range(6)]
+    assert refused_and_not == [False] * 2 + [True] * 4
+    assert recording.size() == 6
+
+
+def test_a_forked_child_leaves_to_its_parent_what_that_refused():
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for _ in range(2):
+            limiter.check({"user": 1})
+        refused(limiter, 5)
+        child = os.fork()
+        if child == 0:
+            # Less than what was refused might pass, and so Redis is asked: it has heard of one refusal.
+            os._exit(0 if limiter.check({"user": 1}, 0.5).evaluations[0].count == 3.5 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 8
 
 
 def test_off_means_that_redis_is_asked_each_time(settings, asked):
