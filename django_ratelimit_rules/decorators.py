@@ -37,8 +37,8 @@ def rate_limited(
     function of the same arguments; with an async view both may be async. Where one raises, the failure mode answers,
     unless Django makes an answer of it, as of Http404. ``methods`` are those that are checked, all by default; GET
     includes HEAD. ``legacy(request, *args, **kwargs)`` is the limiter that was there before, sync or async: it returns
-    True to block, or its own refusal, and decides until the ruleset enforces (see :mod:`legacy`). Raises TypeError on a
-    class, and at the first call when put straight on a method.
+    True to block, or its own refusal, and decides until the ruleset enforces (see :mod:`legacy`). Raises ValueError for
+    methods that no request has; TypeError on a class, and at the first call when put straight on a method.
     """
     question = Question(limiter if isinstance(limiter, Limiter) else Limiter(limiter), identifier, cost, methods)
 

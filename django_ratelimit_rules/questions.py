@@ -5,6 +5,7 @@ A request and the view's arguments go in, the limiter's result comes out; what i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from .exceptions import CallableFailed
 from .identifiers import http_request
 from .limiter import Limiter, results_of
 from .outcomes import ANSWERS
+
+_METHOD = re.compile("[A-Z][A-Z_-]*")
 
 Facts = Callable[..., Mapping[str, Any]] | Callable[..., Awaitable[Mapping[str, Any]]]
 Cost = int | float | Callable[..., int | float] | Callable[..., Awaitable[int | float]]
@@ -31,7 +34,7 @@ class Question:
         self.cost = cost
         # Nothing of the project's has to be called before the limiter is asked.
         self.is_plain = identifier is None and not callable(cost)
-        self.methods = None if methods is None else frozenset(method.upper() for method in methods)
+        self.methods = None if methods is None else _methods(methods)
         if self.methods and "GET" in self.methods:
             self.methods |= {"HEAD"}
 
@@ -96,3 +99,12 @@ class Question:
         failure = CallableFailed.because(f"the identifier or cost of {self}", error)
         failure.__cause__ = error
         return failure
+
+
+def _methods(methods: Iterable[object]) -> frozenset[str]:
+    """Return methods in upper case. Raises ValueError for what no request has, since that would limit nobody."""
+    found = {method.upper() if isinstance(method, str) else method for method in methods}
+    names = frozenset(name for name in found if isinstance(name, str) and name != "ALL" and _METHOD.fullmatch(name))
+    if not names or names != found:
+        raise ValueError(f"{sorted(map(str, found))} are no HTTP methods; leave methods out to check all")
+    return names

@@ -317,6 +317,12 @@ def test_put_on_a_class_or_on_no_view_it_says_what_to_write():
         rate_limited("api", methods="POST")
 
 
+@pytest.mark.parametrize("methods", [["ALL"], ["*"], ["GET, POST"], [""], [None], []])
+def test_methods_that_no_request_has_are_refused_for_they_would_limit_nobody(methods):
+    with pytest.raises(ValueError, match="leave methods out"):
+        rate_limited("api", methods=methods)
+
+
 def test_limiter_object_is_the_same_checkpoint_as_its_name():
     view = rate_limited(Limiter("api"))(answer)
     with limit(1):
