@@ -40,6 +40,8 @@ names: set[str] = set()
 # What the failure mode `local` counts in while Redis is away.
 _local = MemoryCounters()
 os.register_at_fork(after_in_child=_local.unlock)
+# Under other rules the very same call may be planned in another way.
+signals.rules_loaded.connect(denials.forget, dispatch_uid="django_ratelimit_rules.denials")
 
 
 class RateLimited(RateLimitRulesError):

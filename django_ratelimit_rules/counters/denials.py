@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from django.core.signals import setting_changed
 
-from .. import signals
 from ..conf import settings
 from ..engine import Algorithm, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
@@ -212,5 +211,4 @@ def forget(**_: object) -> None:
 
 
 os.register_at_fork(after_in_child=forget)
-signals.rules_loaded.connect(forget, dispatch_uid="django_ratelimit_rules.denials")
 setting_changed.connect(forget, dispatch_uid="django_ratelimit_rules.denials")

@@ -52,7 +52,7 @@ def test_the_page_of_a_new_ruleset_and_one_with_errors_are_accessible(page, rich
     opened(ready(page), "first").locator("[name$='-limit']").fill("-1")
     page.locator("input[name=_save]").click()
     ready(page)
-    assert row(page, "first").locator(".errorlist").is_visible()
+    row(page, "first").locator(".errorlist").wait_for()
     assert faults() == []
 
 

@@ -160,7 +160,7 @@ def test_whoever_may_only_look_sees_everything_and_can_change_nothing(page, busy
     assert page.get_by_role("link", name="Demote").count() == 0
     page.goto(address("explain") + f"?limiter=search&ip={CLIENT}")
     page.get_by_role("button", name="Explain").click()
-    assert page.locator(".ratelimit-verdict").is_visible()
+    page.locator(".ratelimit-verdict").wait_for()
     assert page.get_by_role("button", name="Reset").count() == 0
 
 

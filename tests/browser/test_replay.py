@@ -30,7 +30,7 @@ def test_a_suggestion_is_made_and_replayed_without_javascript(page, ruleset):
     page.get_by_label("Traffic").select_option("A file")
     page.get_by_label("File").set_input_files(LOG)
     page.get_by_role("button", name="Suggest").click()
-    assert page.locator(".ratelimit-picture svg").is_visible()
+    page.locator(".ratelimit-picture svg").wait_for()
     page.get_by_role("button", name="Replay this").click()
     assert "limit: 9\n" in page.get_by_label("Draft").input_value()
     page.get_by_label("Traffic").select_option("A file")
@@ -46,5 +46,5 @@ def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):
     page.get_by_label("File").set_input_files(LOG)
     with page.expect_navigation():
         page.get_by_role("button", name="Suggest").click()
-    assert page.locator(".ratelimit-picture svg").is_visible()
+    page.locator(".ratelimit-picture svg").wait_for()
     assert faults() == []

@@ -36,7 +36,7 @@ def test_the_order_survives_an_error(editor):
     opened(editor, "first").locator("[name$='-limit']").fill("-1")
     save(editor, errors=True)
     ready(editor)
-    assert editor.locator(".errorlist").first.is_visible()
+    editor.locator(".errorlist").first.wait_for()
     names = editor.locator(".ratelimit-rule:not(.empty-form)").evaluate_all("rows => rows.map(r => r.dataset.name)")
     assert names == ["first", "third", "second"]
     row(editor, "first").locator("[name$='-limit']").fill("7")
@@ -59,8 +59,8 @@ def test_characteristics_are_picked_in_order(editor):
 def test_fields_that_a_skip_does_not_use_are_hidden_and_sent_empty(editor):
     first = opened(editor, "first")
     first.locator("[name$='-action']").select_option("skip")
-    assert not first.locator("[name$='-limit']").is_visible()
-    assert not first.locator("[name$='-characteristics']").is_visible()
+    first.locator("[name$='-limit']").wait_for(state="hidden")
+    first.locator("[name$='-characteristics']").wait_for(state="hidden")
     first.locator("[name$='-action']").select_option("log")
     assert first.locator("[name$='-limit']").input_value() == "1"
     first.locator("[name$='-action']").select_option("skip")
@@ -160,7 +160,7 @@ def test_a_cycle_of_places_and_a_swap_of_names_are_saved_in_one_go(editor):
 def test_what_is_not_saved_is_said_and_asked_about(editor):
     assert editor.get_by_text("Not saved yet.").count() == 0
     editor.get_by_role("button", name="Move third up").click()
-    assert editor.get_by_text("Not saved yet.").is_visible()
+    editor.get_by_text("Not saved yet.").wait_for()
     with editor.expect_event("dialog") as asked:
         editor.get_by_role("link", name="Demote first to log").click()
     assert asked.value.type == "beforeunload"
