@@ -21,6 +21,12 @@ def test_vector_holds_on_redis(case):
 
 
 @pytest.mark.parametrize("case", DECISIONS)
+def test_vector_holds_where_refusals_are_answered_without_redis(case, settings):
+    settings.RATELIMIT_RULES_DENIAL_CACHE = 1000
+    Run(case, wait=time.sleep, now=time.time).run()
+
+
+@pytest.mark.parametrize("case", DECISIONS)
 def test_vector_holds_in_memory_without_sleeping(case, monkeypatch):
     clock = [1_000_000.0]
     counters = MemoryCounters(clock=lambda: clock[0] * 1000)

@@ -3,10 +3,11 @@
 -- KEYS      one counter per hit, in rule order, all in one cluster slot.
 -- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb
 --           (0 check: count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a
---           double for the cost, a double for what the first counter refused without this script, to be added to its
---           count if it refuses again; then per hit a byte for the kind and doubles for the limit, the period and the
---           ban in milliseconds (0: none). The kind is the algorithm (0 fixed window, 1 sliding window, 2 token bucket,
---           3 distinct values), + 4 if exceeding it blocks, + 8 if it is only looked at (a rule charged by outcome).
+--           double for the cost, a double for what the first counter, of a fixed window, refused without this script,
+--           to be added to its count if it is still there; then per hit a byte for the kind and doubles for the limit,
+--           the period and the ban in milliseconds (0: none). The kind is the algorithm (0 fixed window, 1 sliding
+--           window, 2 token bucket, 3 distinct values), + 4 if exceeding it blocks, + 8 if it is only looked at (a
+--           rule charged by outcome).
 -- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
 --
 -- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five
@@ -68,7 +69,7 @@ for i = 1, #KEYS do
     end
   end
 end
-if common and not over and not counts then
+if common and not over and not counts and missed == 0 then
   local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
   for i = 1, last do
     if values[i] then
@@ -83,7 +84,7 @@ elseif common then
   local answer = { -1 }
   for i = 1, last do
     local used, ttl, wait = reply[2 * i - 1], reply[2 * i], over and over[i]
-    local count = (counts and counts[i] or used) + cost + (blocked and last == 1 and missed or 0)
+    local count = (counts and counts[i] or used) + cost + (i == 1 and values[1] and missed or 0)
     if not (blocked or wait) then used = used + cost end
     local value = used == count and string.format('%.0f', used) or string.format('%.0f %.0f', used, count)
     if values[i] then
@@ -181,12 +182,12 @@ local function write_fixed(i, charged, looked, ban)
   local used, count = reply[at - 4], reply[at - 3]
   if charged then used = plus(used, cost) end
   if charged or not looked then count = plus(count, cost) end
-  if blocked and last == 1 then count = plus(count, missed) end
+  if i == 1 and left[1] then count = plus(count, missed) end
   reply[at - 4], reply[at - 3] = used, count
   if ban > 0 then
     local value = string.format('%.17g %.17g %.17g', used, count, now() + ban)
     call('SET', KEYS[i], value, 'PX', math.max(left[i] or period, ban))
-  elseif left[i] and kept[i] and charged and cost == floor(cost) and used < SAFE then
+  elseif left[i] and kept[i] and charged and cost == floor(cost) and used < SAFE and used == count then
     call('INCRBY', KEYS[i], cost)
   else
     local value = used == count and used or string.format('%.17g %.17g', used, count)

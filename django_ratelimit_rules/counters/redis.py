@@ -61,7 +61,7 @@ class RedisCounters:
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """Count one call in a chain of hits; see Counters. Raises CountersUnavailable.
 
-        ``missed`` is added to the count of the first counter if that one refuses the call: see denials.py.
+        ``missed`` is added to the count of the first counter if that one is still there: see denials.py.
         """
         self._enter()
         try:

@@ -130,6 +130,17 @@ def test_refused_calls_are_counted_and_redis_hears_of_them_when_it_is_asked_next
         assert limiter.peek({"user": 1}).evaluations[0].count == 7.5
 
 
+@pytest.mark.parametrize("chain", [[], [WINDOW.with_changes(name="bucket", limit=9, algorithm="token_bucket")]])
+def test_refused_calls_are_counted_when_a_raised_limit_lets_the_next_one_in(chain):
+    limiter = Limiter("api")
+    with override_ruleset("api", [WINDOW, *chain]):
+        limiter.check({"user": 1}, 2)
+        refused(limiter, 5)
+    with override_ruleset("api", [WINDOW.with_changes(limit=5), *chain]):
+        counted = [limiter.check({"user": 1}).evaluations[0] for _ in range(2)]
+    assert [(each.used, each.count) for each in counted] == [(3, 8), (4, 9)]
+
+
 def test_metrics_count_every_refusal(client):
     with override_ruleset("measured_denials", [WINDOW]):
         limiter = Limiter("measured_denials")
