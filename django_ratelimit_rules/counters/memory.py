@@ -77,15 +77,22 @@ class Look:
         return Tally(_number(self.used), _number(self.count), self.exceeded, self.banned, reset, retry)
 
 
+def _steady_clock() -> Callable[[], float]:
+    """Return a clock that starts with this machine's time and is never set: that would hand out fresh quota, or have
+    clients wait for longer than a period."""
+    start = time.time() - time.monotonic()
+    return lambda: (start + time.monotonic()) * 1000
+
+
 class MemoryCounters:
     """Counters in a dictionary, safe between threads.
 
-    ``clock`` returns milliseconds; the default is this machine's clock. ``max_counters`` bounds the memory: beyond it
-    the oldest counters are dropped.
+    ``clock`` returns milliseconds; the default is this machine's clock as it goes on from now, whatever it is set to.
+    ``max_counters`` bounds the memory: beyond it the oldest counters are dropped.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None, max_counters: int = 100_000) -> None:
-        self._clock = clock or (lambda: time.time() * 1000)
+        self._clock = clock or _steady_clock()
         self._counters: dict[str, Counter] = {}
         self._lock = threading.Lock()
         self._max = max_counters
