@@ -20,8 +20,8 @@ from django.utils.module_loading import import_string
 
 from . import checkpoints, rulesets
 from .conf import DEFAULTS, PREFIX, settings
+from .counters.aliases import current
 from .counters.connections import TIMEOUT
-from .counters.redis import current
 from .engine.properties import base_of
 from .exceptions import CountersUnavailable
 from .setting_faults import FAULTS

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from . import refresher, signals
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import Plan, Result, Ruleset
 from .exceptions import CountersUnavailable
 

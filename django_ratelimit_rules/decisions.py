@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from . import engine, sometimes
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import KeyWriter, Plan, Result, Ruleset
 from .engine.explanation import MAX_TEXT, Show
 from .engine.matching import ValueOf

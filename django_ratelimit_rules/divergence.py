@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from . import refresher, signals
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .exceptions import CountersUnavailable
 
 HOUR = 3600

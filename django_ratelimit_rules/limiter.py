@@ -18,9 +18,9 @@ from django.http import HttpRequest
 from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb, denials
+from .counters.aliases import current
 from .counters.denials import Who
 from .counters.memory import MemoryCounters
-from .counters.redis import current
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.matching import ValueOf
 from .engine.properties import apply_filters, base_of, normalise
@@ -124,7 +124,7 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
             if who:
-                denials.remember(who, ruleset, planned, result)
+                denials.remember(current(), who, ruleset, planned, result)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
@@ -158,7 +158,7 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
             if who:
-                denials.remember(who, ruleset, planned, result)
+                denials.remember(current(), who, ruleset, planned, result)
         return self._announce(ruleset, planned, result, cost, seconds, verb)
 
     def _again(self, who: Who, cost: Number) -> Result | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from . import clock, metrics, refresher, rulesets
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import Action, Hit
 from .engine.keys import code_in, values_in
 from .engine.plans import Step

@@ -18,7 +18,7 @@ from django.http import HttpRequest
 
 from . import identifiers, rulesets
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import Action, Hit, Mode, Rule, Tally
 from .engine.matching import Matcher, ValueOf
 from .engine.properties import base_of

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from . import clock, refresher, registry, sometimes
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import KeyWriter, Plan, Ruleset
 from .engine.explanation import NotAsked
 from .engine.matching import ValueOf

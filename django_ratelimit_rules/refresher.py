@@ -22,7 +22,7 @@ from django.db.models.signals import post_migrate
 
 from . import rulesets, signals, sometimes
 from .conf import settings
-from .counters.redis import current
+from .counters.aliases import current
 from .exceptions import CountersUnavailable
 
 logger = logging.getLogger(__name__)

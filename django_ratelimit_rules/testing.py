@@ -10,7 +10,7 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction
 
 from . import rulesets, sometimes
-from .counters.redis import current
+from .counters.aliases import current
 from .engine import FailureMode, Mode, Rule, Ruleset
 from .engine.rules import check_name
 from .limiter import forget_local_counters

@@ -13,7 +13,7 @@ from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
 from django_ratelimit_rules import clients, decisions, divergence, live, recording, refresher, rulesets, sometimes
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.limiter import forget_local_counters
 from tests.servers import postgresql_server, redis_server
 

@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from django_ratelimit_rules import rulesets, rulestext, versions
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.models import Rule, Ruleset
 
 Ask = Callable[[], Any]

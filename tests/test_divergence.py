@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule, divergence
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.divergence import HOUR, KEPT_HOURS, last_day
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset

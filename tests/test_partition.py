@@ -11,7 +11,7 @@ from django.urls import reverse
 from django_ratelimit_rules import Limiter, findings, rulesets, rulestext
 from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules.admin.forms import OPEN_AT_ONCE
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.live import heaviest
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion

@@ -12,7 +12,7 @@ from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
 from django_ratelimit_rules import Limiter, Rule, recording, refresher
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
 

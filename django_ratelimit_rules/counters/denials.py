@@ -27,7 +27,7 @@ from ..engine import Algorithm, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number, refused_again
 from . import CHECK, Verb
-from .redis import RedisCounters, current
+from .redis import RedisCounters
 
 # For those who only say True.
 MANY = 10_000
@@ -194,9 +194,9 @@ def again(who: Who, cost: Number) -> tuple[Ruleset, Plan, Result] | None:
     return None
 
 
-def remember(who: Who, ruleset: Ruleset, plan: Plan, result: Result) -> None:
+def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan, result: Result) -> None:
     """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
-    counters, hits = current(), plan.hits
+    hits = plan.hits
     if isinstance(counters, Denials) and hits.chain is not None and hits.chain.terms is not None:
         denial = counters.denial(hits)
         if denial is not None:

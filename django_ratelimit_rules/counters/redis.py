@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
 import struct
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from weakref import WeakKeyDictionary
 from django.core.cache import InvalidCacheBackendError, caches
 from django.core.cache.backends.base import default_key_func
 from django.core.exceptions import ImproperlyConfigured
-from django.core.signals import setting_changed
 from redis.exceptions import NoScriptError, RedisError
 
 from ..conf import settings
@@ -438,37 +436,3 @@ def _glob_escape(text: str) -> str:
 
 
 _OURS = re.compile(rb"\{[a-z][a-z0-9_]*(?:\|[^{}]*)?\}(?:[A-Za-z0-9_-]{5}|[A-Za-z0-9_-]{15}):")
-_by_alias: dict[str, RedisCounters] = {}
-
-
-def current() -> RedisCounters:
-    """Return the counters of the alias that ``RATELIMIT_RULES_CACHE_ALIAS`` names."""
-    alias = settings.CACHE_ALIAS
-    counters = _by_alias.get(alias)
-    if counters is None:
-        counters = _by_alias.setdefault(alias, _counters(alias))
-    return counters
-
-
-def _counters(alias: str) -> RedisCounters:
-    if settings.DENIAL_CACHE:
-        from .denials import Denials
-
-        return Denials(alias)
-    return RedisCounters(alias)
-
-
-def _forget(*, setting: str, **_: object) -> None:
-    if setting in ("CACHES", "RATELIMIT_RULES_DENIAL_CACHE"):
-        for counters in _by_alias.values():
-            counters.close()
-        _by_alias.clear()
-
-
-def _fork() -> None:
-    for counters in _by_alias.values():
-        counters.begin_anew()
-
-
-os.register_at_fork(after_in_child=_fork)
-setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.counters")

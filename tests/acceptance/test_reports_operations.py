@@ -249,7 +249,7 @@ def test_report_22_whatever_sets_two_sites_apart_sets_their_counters_apart(clien
 @override_ruleset("api", [limit(1, 60, "ip")])
 def test_report_22_all_that_is_written_carries_the_prefix(client, settings, redis_client):
     from django_ratelimit_rules import live
-    from django_ratelimit_rules.counters.redis import current
+    from django_ratelimit_rules.counters.aliases import current
 
     settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_PREFIX": "mine"}}
     redis_client.flushdb()

@@ -8,7 +8,7 @@ from django_redis.pool import ConnectionFactory
 from redis.cluster import RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from tests.cluster.conftest import FACTORY, alias
 from tests.counters.conftest import make_hit

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.testing import override_ruleset
 from tests.cluster.load import LIMIT, load, lose_the_master

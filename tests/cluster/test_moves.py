@@ -9,7 +9,7 @@ import pytest
 from redis.crc import key_slot
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.testing import override_ruleset
 from tests.cluster.conftest import alias
 from tests.cluster.load import load

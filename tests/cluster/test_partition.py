@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.live import heaviest
 from django_ratelimit_rules.testing import override_ruleset
 

@@ -16,7 +16,8 @@ import pytest
 import redis
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.counters.redis import RedisCounters, current
+from django_ratelimit_rules.counters.aliases import current
+from django_ratelimit_rules.counters.redis import RedisCounters
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.testing import override_ruleset
 from tests.counters.conftest import make_hit

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pytest
 
 from django_ratelimit_rules import Limiter, Rule, recording
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.engine import Result
 from django_ratelimit_rules.signals import checked
 from django_ratelimit_rules.testing import override_ruleset

@@ -6,7 +6,8 @@ import pytest
 from redis.crc import key_slot
 
 from django_ratelimit_rules.counters import Verb
-from django_ratelimit_rules.counters.redis import RedisCounters, current
+from django_ratelimit_rules.counters.aliases import current
+from django_ratelimit_rules.counters.redis import RedisCounters
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from tests.counters.conftest import make_hit
 from tests.servers import free_port

@@ -20,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from django_ratelimit_rules import Rule
 from django_ratelimit_rules.counters import Verb
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.counters.memory import MemoryCounters
-from django_ratelimit_rules.counters.redis import RedisCounters, current
+from django_ratelimit_rules.counters.redis import RedisCounters
 from django_ratelimit_rules.engine import Mode, Ruleset, counter_keys, decide, plan
 from tests.servers import libfaketime, server_with_clock
 

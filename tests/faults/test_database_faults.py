@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings as django_settings
 
-from django_ratelimit_rules.counters.redis import current
+from django_ratelimit_rules.counters.aliases import current
 from tests.servers import wait_until
 
 # Makes a database in every state that a deployment goes through.
