@@ -9,8 +9,8 @@ Where things are, from the pure to the visible (import-linter holds the order; e
 - rules: ``models`` (the admin's rows, read by ``rulesrows``), ``rulesfile`` and code are ``tiers``, which ``rulesets``
   joins and ``refresher`` keeps fresh; ``rulestext``, ``yamltext``, ``rulesdiff``, ``versions`` write and compare them.
 - a request: ``registry`` (names of properties), ``facts``, ``bodies``, ``clientip`` (values), ``identifiers``; then
-  ``limiter``, where a check reads from top to bottom; ``responses``, ``headers``, ``outcomes``; and who asks:
-  ``decorators`` with ``questions``, ``middleware``, ``contrib/``.
+  ``calls`` and ``limiter``, where a check reads from top to bottom; ``responses``, ``headers``, ``outcomes``; and who
+  asks: ``decorators`` with ``questions``, ``middleware``, ``contrib/``.
 - what is told of it: ``signals``; ``metrics``, ``logs``, ``live``, ``clients``, ``decisions``, ``recording``.
 - the operator: ``admin/``, ``checks``, ``findings`` (the linter), ``replay/``, ``monitoring/``, ``management/``.
 - beside a legacy limiter: ``legacy``, ``comparing``, ``divergence``, ``drafts``.

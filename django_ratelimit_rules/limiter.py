@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from math import isfinite
 from time import perf_counter
 from typing import Any
 
 from django.http import HttpRequest
 
 from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
+from .calls import Identifier, cost_of, values, values_of_request
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb, denials
 from .counters.aliases import current
@@ -23,16 +22,11 @@ from .counters.denials import Who
 from .counters.memory import MemoryCounters
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.matching import ValueOf
-from .engine.properties import apply_filters, base_of, normalise
 from .engine.results import Number
 from .engine.rules import OFF, check_name
-from .engine.values import MAX_TEXT, bounded, canonical
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 
-Identifier = Mapping[str, Any]
 FAILURES = (CountersUnavailable, CallableFailed)
-# Whole numbers below this one are finite whatever becomes of them.
-SAFE = 2**53
 
 # The limiters that this process has asked for, so that the system check can name those without rules.
 names: set[str] = set()
@@ -89,13 +83,13 @@ class Limiter:
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
         who = _who(self.name, identifier)
-        return (who and self._again(who, cost)) or self._check(_values(identifier), _cost(cost), context, who=who)
+        return (who and self._again(who, cost)) or self._check(values(identifier), cost_of(cost), context, who=who)
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
         who = _who(self.name, identifier)
         return (who and self._again(who, cost)) or await self._acheck(
-            _values(identifier), _cost(cost), context, who=who
+            values(identifier), cost_of(cost), context, who=who
         )
 
     def _check(
@@ -172,11 +166,11 @@ class Limiter:
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
-        return self._check(_values(identifier), _cost(cost), context, PEEK)
+        return self._check(values(identifier), cost_of(cost), context, PEEK)
 
     async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`peek`, on the running event loop."""
-        return await self._acheck(_values(identifier), _cost(cost), context, PEEK)
+        return await self._acheck(values(identifier), cost_of(cost), context, PEEK)
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, raising RateLimited on block."""
@@ -192,13 +186,13 @@ class Limiter:
         Rules charged by outcome are left alone. Never blocks; when Redis fails the usage is lost, and logged.
         """
         ruleset = self._ruleset()
-        hits = self._chargeable(ruleset, _values(identifier), _cost(cost), context)
+        hits = self._chargeable(ruleset, values(identifier), cost_of(cost), context)
         self._record(ruleset, hits, cost)
 
     async def acharge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
         """As :meth:`charge`, on the running event loop."""
         ruleset = await self._aruleset()
-        hits = self._chargeable(ruleset, _values(identifier), _cost(cost), context)
+        hits = self._chargeable(ruleset, values(identifier), cost_of(cost), context)
         await self._arecord(ruleset, hits, cost)
 
     def settle(self, result: Result, answer: Mapping[str, Any]) -> None:
@@ -223,13 +217,13 @@ class Limiter:
 
         Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
         """
-        keys = engine.counter_keys(self._ruleset(), _values(identifier))
+        keys = engine.counter_keys(self._ruleset(), values(identifier))
         _local.reset(keys)
         return current().reset(keys)
 
     async def areset(self, identifier: Identifier) -> int:
         """As :meth:`reset`, on the running event loop."""
-        keys = engine.counter_keys(await self._aruleset(), _values(identifier))
+        keys = engine.counter_keys(await self._aruleset(), values(identifier))
         _local.reset(keys)
         return await current().areset(keys)
 
@@ -238,7 +232,7 @@ class Limiter:
 
         Rules behind the end of the chain are explained too; a ``limit`` or ``period`` may be computed for them.
         """
-        traced = engine.trace(self._ruleset(), _values(identifier), context)
+        traced = engine.trace(self._ruleset(), values(identifier), context)
         try:
             return engine.explain(traced, current().hit(traced.hits, 1, PEEK) if traced.hits else ())
         except CountersUnavailable as error:
@@ -304,9 +298,9 @@ class Limiter:
         results = results_of(request)
         if self.name not in results:
             built = identifiers.RequestIdentifier(request, kwargs)
-            value_of = _values_of_request(built, identifier)
+            value_of = values_of_request(built, identifier)
             given = request if context is None else context
-            results[self.name] = self._check(value_of, _cost(cost), given, request=built)
+            results[self.name] = self._check(value_of, cost_of(cost), given, request=built)
         return results[self.name]
 
     async def acheck_request(
@@ -323,9 +317,9 @@ class Limiter:
         results = results_of(request)
         if self.name not in results:
             built = identifiers.RequestIdentifier(request, kwargs)
-            value_of = _values_of_request(built, identifier)
+            value_of = values_of_request(built, identifier)
             given = request if context is None else context
-            results[self.name] = await self._acheck(value_of, _cost(cost), given, request=built)
+            results[self.name] = await self._acheck(value_of, cost_of(cost), given, request=built)
         return results[self.name]
 
     def fail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
@@ -447,77 +441,13 @@ def _passed(result: Result) -> Result:
     return result
 
 
-def _texts(identifier: Identifier) -> dict[str, str | None]:
-    """Return the canonical texts of properties, by their names. Raises TypeError for what is no identifier."""
-    if type(identifier) is not dict and not isinstance(identifier, Mapping):
-        raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
-    texts: dict[str, str | None] = {}
-    for name, value in identifier.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a property's name must be a text, not {type(name).__name__}: {name!r}")
-        text = canonical(value, name)
-        if text is not None and len(text) > MAX_TEXT:
-            text = bounded(text)
-        if "." in name or "|" in name:
-            # A name that is no property's can stand in no rule; it need not hurt the call.
-            with suppress(ValueError):
-                texts[normalise(name)] = text
-        else:
-            texts[name] = text
-    return texts
-
-
 def _who(limiter: str, identifier: Identifier) -> Who | None:
     """Return who asks, where a repeated refusal may be answered without asking; a record must hear of every call."""
     return denials.who(limiter, identifier) if settings.DENIAL_CACHE and not settings.RECORD else None
 
 
-def _values(identifier: Identifier) -> ValueOf:
-    """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
-    return _told_by(_texts(identifier))
-
-
-def _told_by(texts: Mapping[str, str | None]) -> ValueOf:
-    def value_of(name: str) -> str | None:
-        if name in texts or "|" not in name:
-            return texts.get(name)
-        return apply_filters(name, texts.get(base_of(name)))
-
-    return value_of
-
-
-def _values_of_request(built: Any, facts: Identifier | None) -> ValueOf:
-    """Return a request's properties, behind the facts that code adds."""
-    if facts is None:
-        return built.text  # type: ignore[no-any-return]
-    texts = _texts(facts)
-    given = _told_by(texts)
-
-    def value_of(name: str) -> str | None:
-        known = name in texts or base_of(name) in texts
-        text: str | None = given(name) if known else built.text(name)
-        return text
-
-    return value_of
-
-
-def _cost(cost: object) -> Number:
-    """Return a cost. Raises TypeError for what is no number, ValueError for a negative or infinite one or NaN."""
-    if type(cost) is int and 0 <= cost < SAFE:
-        return cost
-    if isinstance(cost, bool) or not isinstance(cost, (int, float)):
-        raise TypeError(f"cost must be a number, not {type(cost).__name__}")
-    try:
-        finite = isfinite(cost)
-    except OverflowError:
-        finite = False
-    if not finite or cost < 0:
-        raise ValueError(f"cost must be a finite number of 0 or more, not {cost}")
-    return cost
-
-
 def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:
     """Return the hits that an answer charges, and take them from the result: it settles once."""
-    value_of = _values(answer)
+    value_of = values(answer)
     hits, result.pending = result.pending, ()
     return tuple(hit for hit in hits if hit.rule.response_matcher and hit.rule.response_matcher.holds(value_of))

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from django.core.signals import setting_changed
 
+from ..calls import SAFE
 from ..conf import settings
 from ..engine import Algorithm, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
@@ -33,7 +34,6 @@ from .redis import RedisCounters
 MANY = 10_000
 # Longer values are not kept to know their callers by.
 MAX_VALUE = 200
-SAFE = 2**53
 
 Who = tuple[Any, ...]
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from django_ratelimit_rules import rulestext
 from django_ratelimit_rules.engine import Ruleset, as_rule, plan
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
-from django_ratelimit_rules.limiter import _values
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.rulesfile import read_text
 from tests.hostile.strategies import anything, identifiers, json_values, rules
@@ -103,6 +102,6 @@ def test_any_text_at_all_is_read_or_refused(text, suffix):
 @BROAD
 @given(identifiers)
 def test_an_identifier_is_taken_or_refused_as_a_mistake_in_code(identifier):
-    value_of, refusal = attempt((TypeError, ValueError), _values, identifier)
+    value_of, refusal = attempt((TypeError, ValueError), values, identifier)
     if refusal is None:
         assert all(isinstance(value_of(name), str | None) for name in identifier)
