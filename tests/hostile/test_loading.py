@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import rulestext
+from django_ratelimit_rules.calls import values
 from django_ratelimit_rules.engine import Ruleset, as_rule, plan
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule as RuleRow
