@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from django_ratelimit_rules.models import Rule
 from tests.browser.conftest import COUNTING, NO_SCRIPT, address, opened, order, ready, row, save
 
@@ -183,3 +185,24 @@ def test_the_links_beside_the_rules_ask_nothing_when_nothing_was_changed(editor,
     page.remove_listener("dialog", note)
     assert page.get_by_role("button", name="Demote").count() == 1
     assert asked == []
+
+
+@pytest.mark.parametrize("page", [{"viewport": {"width": 390, "height": 800}, "has_touch": True}], indirect=True)
+def test_a_finger_drags_a_rule_on_a_phone(editor):
+    handle = row(editor, "third").locator(".ratelimit-handle")
+    handle.scroll_into_view_if_needed()
+    start, end = (box["y"] + box["height"] / 2 for box in (handle.bounding_box(), row(editor, "first").bounding_box()))
+    x = handle.bounding_box()["x"] + 5
+    devtools = editor.context.new_cdp_session(editor)
+
+    def touch(kind: str, *points: float) -> None:
+        spots = [{"x": x, "y": y} for y in points]
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": spots})
+
+    touch("touchStart", start)
+    for step in range(1, 11):
+        touch("touchMove", start + (end - 20 - start) * step / 10)
+    touch("touchEnd")
+    editor.get_by_text("third is now rule 1 of 3, once you save.").wait_for(state="attached")
+    save(editor)
+    assert order() == ["third", "first", "second"]
