@@ -59,3 +59,12 @@ def test_an_account_guessed_from_everywhere_is_only_reported(login):
         assert attempt(login, f"192.0.2.{number}", "ada")
     result = login.peek({"ip": "198.51.100.1", ACCOUNT: "ada"})
     assert (result.exceeded, result.blocked) == (True, False)
+
+
+def test_attempts_sent_all_at_once_are_held_before_any_has_failed(login):
+    results = [login.check({"ip": "192.0.2.1", ACCOUNT: "ada"}) for _ in range(100)]
+    assert [result.blocked for result in results] == [False] * 60 + [True] * 40
+    for result in results:
+        login.settle(result, {"login": "failed"})
+    assert not attempt(login, "192.0.2.1", "ada")
+    assert attempt(login, "198.51.100.1", "ada", "ok")
