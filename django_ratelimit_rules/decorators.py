@@ -62,8 +62,9 @@ def _synchronous(question: Question, view: Callable[..., Any]) -> Callable[..., 
         with Answering(http) as answering:
             result = question.check(http, request, args, kwargs)
             response = blocked_response(http, result) if result.blocked else view(request, *args, **kwargs)
-            add_headers(http, response)
             answering.response = response
+        # Behind what the answer charges, which is less left.
+        add_headers(http, response)
         return response
 
     return limited
@@ -77,8 +78,9 @@ def _asynchronous(question: Question, view: Callable[..., Any]) -> Callable[...,
         async with Answering(http) as answering:
             result = await question.acheck(http, request, args, kwargs)
             response = await ablocked_response(http, result) if result.blocked else await view(request, *args, **kwargs)
-            add_headers(http, response)
             answering.response = response
+        # Behind what the answer charges, which is less left.
+        add_headers(http, response)
         return response
 
     return limited

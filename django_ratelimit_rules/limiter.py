@@ -198,19 +198,19 @@ class Limiter:
     def settle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """Charge the rules by outcome whose ``response`` matches the answer: ``{"status": 401}``.
 
-        A result settles once; a blocked one has nothing to settle.
+        A result settles once, and says afterwards what its counters do; a blocked one has nothing to settle.
         """
         ruleset = self._ruleset()
         hits = _settled(result, answer)
         if ruleset.mode is not OFF:
-            self._record(ruleset, hits, result.cost)
+            engine.charged(result, hits, self._record(ruleset, hits, result.cost))
 
     async def asettle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """As :meth:`settle`, on the running event loop."""
         ruleset = await self._aruleset()
         hits = _settled(result, answer)
         if ruleset.mode is not OFF:
-            await self._arecord(ruleset, hits, result.cost)
+            engine.charged(result, hits, await self._arecord(ruleset, hits, result.cost))
 
     def reset(self, identifier: Identifier) -> int:
         """Forget the counters, bans included, of all rules that match, those behind a skip too; return how many.
@@ -358,21 +358,27 @@ class Limiter:
             return ()
         return tuple(hit for hit in planned.hits if not hit.looked)
 
-    def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
-        if hits:
-            try:
-                tallies = current().hit(hits, cost, CHARGE)
-            except CountersUnavailable as error:
-                tallies = self._record_locally(ruleset, hits, cost, error)
-            self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
+    def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> list[Tally]:
+        """Charge hits; return what their counters say then, nothing when Redis failed."""
+        if not hits:
+            return []
+        try:
+            tallies = current().hit(hits, cost, CHARGE)
+        except CountersUnavailable as error:
+            tallies = self._record_locally(ruleset, hits, cost, error)
+        self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
+        return tallies
 
-    async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> None:
-        if hits:
-            try:
-                tallies = await current().ahit(hits, cost, CHARGE)
-            except CountersUnavailable as error:
-                tallies = self._record_locally(ruleset, hits, cost, error)
-            self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
+    async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> list[Tally]:
+        """As :meth:`_record`, on the running event loop."""
+        if not hits:
+            return []
+        try:
+            tallies = await current().ahit(hits, cost, CHARGE)
+        except CountersUnavailable as error:
+            tallies = self._record_locally(ruleset, hits, cost, error)
+        self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
+        return tallies
 
     def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> list[Tally]:
         self._report(ruleset, error)

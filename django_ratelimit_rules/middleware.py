@@ -46,8 +46,9 @@ class RateLimitMiddleware:
             response = cast(HttpResponseBase, self.get_response(request))
             if _not_found(request, response):
                 response = _check(request) or response
-            add_headers(request, response)
             answering.response = response
+        # Behind what the answer charges, which is less left.
+        add_headers(request, response)
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponseBase:
@@ -55,8 +56,9 @@ class RateLimitMiddleware:
             response = await cast(Awaitable[HttpResponseBase], self.get_response(request))
             if _not_found(request, response):
                 response = await _acheck(request) or response
-            add_headers(request, response)
             answering.response = response
+        # Behind what the answer charges, which is less left.
+        add_headers(request, response)
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:

@@ -183,6 +183,53 @@ async def test_answers_are_charged_under_asgi(view):
         assert await astatuses(f"/{view}/401/", 3) == [401, 401, 429]
 
 
+def left(response):
+    return response["RateLimit"].split(";")[1]
+
+
+@pytest.mark.usefixtures("placed")
+@pytest.mark.parametrize("view", ["decorated", "async"])
+def test_headers_say_what_is_left_once_the_answer_is_charged(view):
+    wide = Rule("wide", limit=4, period=60, characteristics=["ip"])
+    narrow = Rule("narrow", limit=2, period=60, characteristics=["ip"], response={"status": 401})
+    with override_ruleset("api", [wide, narrow]):
+        answers = [Client().get(f"/{view}/{status}/") for status in ("200", "401", "200", "401", "401")]
+    assert [answer["RateLimit"].split(";")[:2] for answer in answers] == [
+        ['"wide"', "r=3"],
+        ['"wide"', "r=2"],
+        ['"wide"', "r=1"],
+        ['"wide"', "r=0"],
+        ['"wide"', "r=0"],
+    ]
+    with outcome({"status": 401}, 2):
+        Limiter("api").reset(CLIENT)
+        answers = [Client().get(f"/{view}/{status}/") for status in ("200", "401", "200", "401", "401")]
+    assert [(answer.status_code, left(answer)) for answer in answers] == [
+        (200, "r=2"),
+        (401, "r=1"),
+        (200, "r=1"),
+        (401, "r=0"),
+        (429, "r=0"),
+    ]
+
+
+async def test_headers_say_what_is_left_once_the_answer_is_charged_under_asgi():
+    with outcome({"status": 401}, 2):
+        answers = [await AsyncClient().get(f"/async/{status}/") for status in ("200", "401", "401")]
+    assert [left(answer) for answer in answers] == ["r=2", "r=1", "r=0"]
+
+
+def test_result_says_what_its_counters_do_once_it_is_settled():
+    by_outcome = {"period": 60, "characteristics": ["ip"], "response": {"status": {"gte": 400}}}
+    rules = [Rule("many", limit=9, **by_outcome), Rule("few", limit=2, **by_outcome)]
+    with override_ruleset("api", rules):
+        result = Limiter("api").check(CLIENT)
+        Limiter("api").settle(result, {"status": 401})
+        assert [(one.used, one.remaining) for one in result.evaluations] == [(1, 8), (1, 1)]
+        assert result.most_restrictive == result.evaluations[1]
+        assert Limiter("api").peek(CLIENT).evaluations[1].reset_after <= result.evaluations[1].reset_after <= 60
+
+
 @pytest.mark.usefixtures("by_middleware")
 @pytest.mark.parametrize("status", ["404", "500"])
 def test_middleware_alone_settles_by_the_answer(status):

@@ -149,10 +149,10 @@ def _follow(view: APIView, request: HttpRequest) -> None:
 
     def finalize_response(*args: Any, **kwargs: Any) -> HttpResponseBase:
         response: HttpResponseBase = finalize(*args, **kwargs)
+        settle(request, response)
         add_headers(request, response)
         if any(result.blocked for result in results_of(request).values()):
             response.headers.setdefault("Cache-Control", "no-store")
-        settle(request, response)
         return response
 
     def raise_uncaught_exception(error: Exception) -> None:

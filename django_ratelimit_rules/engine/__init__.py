@@ -6,7 +6,7 @@ Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come b
 from .explanation import Explanation, explain, record, trace
 from .keys import KeyWriter
 from .plans import Hit, Hits, Plan, Ruleset, counter_keys, near, plan
-from .results import Evaluation, Outcome, Result, Tally, decide, failed
+from .results import Evaluation, Outcome, Result, Tally, charged, decide, failed
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_partition, check_unique_names
 from .sentences import sentence
 
@@ -27,6 +27,7 @@ __all__ = [
     "Ruleset",
     "Tally",
     "as_rule",
+    "charged",
     "check_partition",
     "check_unique_names",
     "counter_keys",

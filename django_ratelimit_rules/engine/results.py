@@ -143,6 +143,26 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
     return result
 
 
+def charged(result: Result, hits: Sequence[Hit], tallies: Sequence[Tally]) -> None:
+    """Bring a result, which blocks nothing, up to what its counters say now that they were charged by outcome."""
+    now = {hit.rule.name: tally for hit, tally in zip(hits, tallies, strict=False)}
+    if not now:
+        return
+    result.evaluations = tuple(_now(one, now[one.rule]) if one.rule in now else one for one in result.evaluations)
+    if result.most_restrictive is not None:
+        limits = [one for one in result.evaluations if one.action is Action.LIMIT]
+        result.most_restrictive = min(limits, key=lambda one: one.remaining / one.limit)
+
+
+def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
+    return evaluation._replace(
+        count=tally.count,
+        used=tally.used,
+        remaining=round(max(0, evaluation.limit - tally.used), 9),
+        reset_after=tally.reset_ms / 1000,
+    )
+
+
 def refused_again(before: Result, tally: Tally) -> Result:
     """Return what :func:`decide` would of the same plan, refused by its first hit before, with another tally."""
     _, count, _, _, reset_ms, retry_ms = tally
