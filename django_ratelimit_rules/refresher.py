@@ -74,6 +74,8 @@ class Refresher:
     def _reset(self) -> None:
         self._revision: str | None = None
         self._loaded = 0.0
+        # Whether a change is still to be announced: Redis was away when it was saved.
+        self._silent = False
 
     def ensure(self) -> None:
         """Start the thread unless it runs. Called by every check, so it does next to nothing."""
@@ -93,6 +95,19 @@ class Refresher:
                     logger.warning("The rules stay as they are, because no thread can be started: %s", error)
             else:
                 self._thread = thread
+
+    def announce(self) -> None:
+        """Tell every process that rules changed; where Redis is away, the thread does it as soon as it is back."""
+        self._silent = False
+        try:
+            current().announce()
+        except CountersUnavailable as error:
+            self._silent = True
+            self.ensure()
+            if sometimes.due("refresher.announce"):
+                logger.warning(
+                    "A rule change is announced when Redis is back; until then others may miss it: %s", error
+                )
 
     def forget(self) -> None:
         """Forget the thread: after a fork the child has none, but has the parent's snapshot, which may be old."""
@@ -129,6 +144,8 @@ class Refresher:
         else:
             news = revision is not None and revision != self._revision
             self._revision = revision or self._revision
+            if self._silent:
+                self.announce()
         if not news and now - self._loaded < RELOAD_SECONDS:
             return
         connection = connections[_database()]
@@ -170,10 +187,7 @@ def _committed() -> None:
         return
     _thread_state.dirty = False
     rulesets.reload()
-    try:
-        current().announce()
-    except CountersUnavailable as error:
-        logger.warning("A rule change could not be announced; other processes find it within 15 s: %s", error)
+    _refresher.announce()
 
 
 def _migrated(*, app_config: AppConfig, using: str, **_: object) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 from django.conf import settings as django_settings
+
+from tests.servers import free_port, redis_server
 
 SETTINGS = """
 from tests.settings import *
@@ -127,6 +130,34 @@ def test_report_33_every_process_follows_every_way_of_changing_a_rule(site):
         seen, status = answer()
         assert status == RAW[1]
         assert seen - at < BEHIND + SLACK
+    finally:
+        for process in (a, b):
+            process.kill()
+            process.communicate()
+
+
+def test_report_33_a_rule_saved_while_redis_was_away_is_followed_as_soon_as_it_is_back(site):
+    port = free_port()
+    site["RATELIMIT_TEST_REDIS_URL"] = f"redis://127.0.0.1:{port}"
+    a, b = started(PROCESS_A, site), started(PROCESS_B, site)
+
+    def change(lines: str) -> None:
+        a.stdin.write(lines + "\n")
+        a.stdin.flush()
+        a.stdout.readline()
+
+    try:
+        with redis_server(port):
+            change(CREATE.format(10**6))
+            assert b.stdout.readline().split()[1] == "200"
+        # Redis comes back so soon that B may never have missed it, and what it was told before is gone.
+        change("rule = Rule.objects.get(); rule.limit = 0; rule.save()")
+        with redis_server(port):
+            back = time.time()
+            seen, status = b.stdout.readline().split()
+            assert status == "429"
+            # The pause in which B left Redis alone had grown for a second or two at most.
+            assert float(seen) - back < SAVED + 2 * SLACK
     finally:
         for process in (a, b):
             process.kill()
