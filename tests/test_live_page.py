@@ -18,6 +18,7 @@ from django_ratelimit_rules.models import Ruleset, RulesetVersion
 from django_ratelimit_rules.testing import override_ruleset
 
 COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
+EXPLAIN = "/admin/django_ratelimit_rules/ruleset/explain/"
 FIRST = 1_700_000_000 // 60 * 60
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -59,7 +60,7 @@ def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_i
     assert said[ids[1]].startswith("1,200 calls, 6 over the limit, 2 blocked, 1,200 a minute at most. version 3 at ")
     rows = [[cell.text for cell in row] for row in drawn.iter("tr")]
     assert rows[0] == ["From", "Calls", "Over the limit", "Blocked"]
-    assert [row[1:] for row in rows[1:]] == [["0", "0", "0"]] * 3 + [["1200", "6", "2"]] + [["0", "0", "0"]] * 2
+    assert [row[1:] for row in rows[1:]] == [["0", "0", "0"]] * 3 + [["1,200", "6", "2"]] + [["0", "0", "0"]] * 2
     assert 'class="ratelimit-mark" d="M6.0 0v36"' in marked.of("per_ip", series(1))
 
 
@@ -88,6 +89,19 @@ def test_the_page_tells_the_hour_of_every_rule_in_force_and_the_fullest_counters
         in counter
     )
     assert "1 of 1 counters" in page
+
+
+@pytest.mark.django_db
+def test_thousands_are_apart_in_the_counters_of_both_pages(admin_client, url):
+    with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 12_000})]):
+        Limiter("search").check({"ip": "203.0.113.7"}, cost=2_500)
+        page = admin_client.get(url).content.decode()
+        explained = admin_client.get(EXPLAIN, {"limiter": "search", "ip": "203.0.113.7", "explain": "now"})
+    assert "<td>2,500 of 12,000</td><td>2,500</td>" in page
+    assert "limit 12,000 per 1 min by ip" in page
+    words = re.sub(r"<[^>]*>", "", explained.content.decode())
+    assert "2,500 of 12,000 used per 1 min, 9,500 left" in words
+    assert "2,500 calls counted" in words
 
 
 @pytest.mark.django_db

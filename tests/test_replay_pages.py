@@ -53,7 +53,7 @@ def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_clien
     said = words(ask(admin_client, file=log()))
     assert "site: 410 of 9,999 (4.10 %) requests would have been blocked" in said
     assert "From 2015-05-17 05:05:00 to 2015-05-20 16:05:59" in said
-    assert re.search(r"clients limit 30 per 1 h by ip 9999 410 410 9999 0 0", said)
+    assert re.search(r"clients limit 30 per 1 h by ip 9,999 410 410 9,999 0 0", said)
     assert "410 more requests blocked, 0 no longer." in said
 
 
@@ -85,7 +85,10 @@ def test_the_chart_has_words_and_a_table(admin_client):
         "ratelimit-bar-blocked",
     ]
     table = re.search(r'<table class="visually-hidden"><caption>The traffic.*?</table>', page, re.S)[0]
-    rows = [[int(cell) for cell in re.findall(r"<td>(\d+)</td>", row)] for row in table.split("<tr>")[2:]]
+    rows = [
+        [int(cell.replace(",", "")) for cell in re.findall(r"<td>([\d,]+)</td>", row)]
+        for row in table.split("<tr>")[2:]
+    ]
     assert [sum(column) for column in zip(*rows, strict=True)] == [9999, 410, 410]
 
 
@@ -192,10 +195,11 @@ def test_a_ruleset_is_replayed_as_it_was_edited_and_nothing_is_saved(admin_clien
 def test_a_limit_is_suggested_from_an_uploaded_log(admin_client):
     said = ask(admin_client, SUGGEST, file=log(), by="ip", period="1m", match="{}", percent="5")
     text = words(said)
-    assert "9999 calls of 1753 clients in 3052 windows." in text
+    assert "9,999 calls of 1,753 clients in 3,052 windows." in text
     assert "p50 1 , p95 8 , p99 33 , at most 108" in text
-    assert "5.0 % 9 87 1851" in text
+    assert "5.0 % 9 87 1,851" in text
     assert "limit: 9" in said
+    assert "Refused 87 of 1,753 clients and 1,851 of 9,999 calls" in text
     assert "a limit of 9 refuses 87 of them." in text
     assert '<svg viewBox="0 0 504 120"' in said
 

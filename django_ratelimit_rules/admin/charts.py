@@ -80,7 +80,9 @@ class Charts:
         for number, clock in enumerate(self._clocks):
             part = slice(number * TOGETHER, (number + 1) * TOGETHER)
             calls, exceeded, blocked = sum(series.calls[part]), sum(series.exceeded[part]), sum(series.blocked[part])
-            rows.append(f'<tr><th scope="row">{clock}</th><td>{calls}</td><td>{exceeded}</td><td>{blocked}</td></tr>')
+            rows.append(
+                f'<tr><th scope="row">{clock}</th><td>{calls:,}</td><td>{exceeded:,}</td><td>{blocked:,}</td></tr>'
+            )
         return "".join(rows)
 
     @cached_property

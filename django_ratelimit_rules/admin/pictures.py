@@ -48,7 +48,7 @@ def picture(
     )
 
 
-def hidden_table(caption: str, heads: Iterable[str], rows: Iterable[Sequence[object]]) -> SafeString:
+def hidden_table(caption: str, heads: Iterable[str], rows: Iterable[tuple[str, *tuple[int, ...]]]) -> SafeString:
     """Return the numbers of a picture as a table that is read, not seen."""
     head = format_html_join("", '<th scope="col">{}</th>', ((text,) for text in heads))
     lines = format_html_join("", "<tr>{}</tr>", ((_cells(row),) for row in rows))
@@ -58,9 +58,9 @@ def hidden_table(caption: str, heads: Iterable[str], rows: Iterable[Sequence[obj
     )
 
 
-def _cells(row: Sequence[object]) -> SafeString:
+def _cells(row: tuple[str, *tuple[int, ...]]) -> SafeString:
     first = format_html('<th scope="row">{}</th>', row[0])
-    return format_html("{}{}", first, format_html_join("", "<td>{}</td>", ((cell,) for cell in row[1:])))
+    return format_html("{}{}", first, format_html_join("", "<td>{}</td>", ((f"{number:,}",) for number in row[1:])))
 
 
 def _bars(stacks: Sequence[Stack], which: int, most: int, step: int) -> str:

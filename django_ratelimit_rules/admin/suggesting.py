@@ -165,7 +165,7 @@ def _chart(found: Distribution, percent: float) -> SafeString:
         within = [calls for calls in found.busiest if low <= calls <= high]
         refused = sum(calls > limit for calls in within)
         stacks.append(Stack(len(within) - refused, 0, refused))
-        rows.append((str(low) if low >= high else f"{low} to {high}", len(within), refused))
+        rows.append((str(low) if low >= high else f"{low:,} to {high:,}", len(within), refused))
     clients, _ = found.refused(limit)
     caption = format_html(
         "{} clients by the calls of their busiest window; a limit of {} refuses"

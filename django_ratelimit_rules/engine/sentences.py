@@ -40,7 +40,7 @@ def sentence(rule: Rule) -> str:
 
 
 def _counting(rule: Rule) -> str:
-    limit = "a computed limit" if callable(rule.limit) else f"{rule.limit}"
+    limit = "a computed limit" if callable(rule.limit) else f"{rule.limit:,}"
     period = "a computed period" if callable(rule.period) or rule.period is None else spell_duration(rule.period)
     what = f" different {rule.count_distinct}" if rule.count_distinct else ""
     by = "by " + ", ".join(rule.characteristics) if rule.characteristics else "for everyone together"

@@ -79,8 +79,8 @@ class Distribution:
         limit = self.limit_for(percent)
         clients, calls = self.refused(limit)
         said = (
-            f"Refused {clients} of {len(self.busiest)} clients and {calls} of {self.calls} calls of the traffic that"
-            f" it was suggested from; the busiest made {self.most}."
+            f"Refused {clients:,} of {len(self.busiest):,} clients and {calls:,} of {self.calls:,} calls of the traffic"
+            f" that it was suggested from; the busiest made {self.most:,}."
         )
         return self.rule.with_changes(action=Action.LIMIT, limit=limit, description=said)
 

@@ -1,4 +1,4 @@
-"""Template tags: ``{% load ratelimit_rules %}{% my_limits as limits %}``."""
+"""Template tags: ``{% load ratelimit_rules %}{% my_limits as limits %}``, and numbers as all pages write them."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def my_limits(context: Mapping[str, Any], *limiters: str) -> list[MyLimit]:
         return mylimits.of_user(request, limiters) if request is not None else []
     except CountersUnavailable:
         return []
+
+
+@register.filter
+def thousands(number: float) -> str:
+    """Return a number with its thousands apart, ``10,188``, as the pages' sentences say it."""
+    return f"{number:,}"

@@ -183,6 +183,7 @@ def test_a_name_used_twice_is_refused():
             {"characteristics": ["org"], "limit": 100, "match": {"plan": "free"}},
             "limit 100 per 1 min by org when plan is free",
         ),
+        ({"limit": 1_000_000}, "limit 1,000,000 per 1 min for everyone together"),
         ({"action": "log"}, "log above 5 per 1 min for everyone together"),
         ({"ban_for": "15m", "characteristics": ["ip"]}, "limit 5 per 1 min by ip, then ban for 15 min"),
         ({"count_distinct": "project"}, "limit 5 different project per 1 min for everyone together"),
