@@ -120,7 +120,8 @@ class RulesFile:
             raise self._error(nodes["description"][1], "description must be a text")
         for key, words in (("mode", Mode), ("failure_mode", FailureMode)):
             try:
-                if said.get(key):
+                # Not by what is true: a bare off or 0 says something, and is no mode.
+                if said.get(key) not in (None, ""):
                     words(said[key])
             except ValueError as error:
                 raise self._error(nodes[key][1], f"{key}: {error}") from error

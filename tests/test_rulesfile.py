@@ -72,6 +72,8 @@ def test_an_empty_file_says_nothing(tmp_path, text):
         ("search: 5\n", 1, "list of rules"),
         ("search:\n  rules: []\n  modus: off\n", 3, "unknown field 'modus'"),
         ("search:\n  mode: maybe\n", 2, "mode"),
+        ("search:\n  mode: 0\n", 2, "mode"),
+        ("search:\n  failure_mode: off\n", 2, "failure_mode"),
         ("search:\n  rules: {a: b}\n", 2, "must be a list"),
         ("search:\n  - {name: a, limit: 1, period: 60}\n  - 7\n", 3, "object of fields"),
         ("search:\n  - name: a\n    limit: -1\n    period: 60\n", 3, "rule 'a': limit: -1 is out of range"),
