@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
+from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 
 from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
@@ -136,12 +138,15 @@ class Limiter:
             return Result(self.name, mode=OFF)
         planned = None
         try:
-            # A request's user, say, has to be awaited: planning starts again once it is there.
-            planned = (
-                await request.run(lambda: engine.plan(ruleset, value_of, context))
-                if request
-                else engine.plan(ruleset, value_of, context)
-            )
+            try:
+                # A request's user, say, has to be awaited: planning starts again once it is there.
+                planned = (
+                    await request.run(lambda: engine.plan(ruleset, value_of, context))
+                    if request
+                    else engine.plan(ruleset, value_of, context)
+                )
+            except CallableFailed as error:
+                planned = await _plan_in_thread(error, ruleset, value_of, context)
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
@@ -317,7 +322,11 @@ class Limiter:
         results = results_of(request)
         if self.name not in results:
             built = identifiers.RequestIdentifier(request, kwargs)
-            value_of = values_of_request(built, identifier)
+            try:
+                value_of = values_of_request(built, identifier)
+            except SynchronousOnlyOperation:
+                # The facts hold a lazy user, say.
+                value_of = await sync_to_async(values_of_request)(built, identifier)
             given = request if context is None else context
             results[self.name] = await self._acheck(value_of, cost_of(cost), given, request=built)
         return results[self.name]
@@ -439,6 +448,14 @@ def _beside(result: Result, legacy_blocked: bool) -> Result:
 
 def _off(limiter: str) -> Ruleset:
     return Ruleset(limiter, mode=OFF)
+
+
+async def _plan_in_thread(error: CallableFailed, ruleset: Ruleset, value_of: ValueOf, context: object) -> Plan:
+    """Plan in a thread, where a limit that code computes failed because it may not look up the user, say, in async
+    code. Raises any other failure again."""
+    if not isinstance(error.__cause__, SynchronousOnlyOperation):
+        raise error
+    return await sync_to_async(engine.plan)(ruleset, value_of, context)
 
 
 def _passed(result: Result) -> Result:

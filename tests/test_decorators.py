@@ -373,6 +373,39 @@ async def test_async_view_counts_by_user():
         assert [(await stranger.get("/async/")).status_code for _ in range(2)] == [200, 429]
 
 
+def by_standing(request, *args, **kwargs):
+    return 3 if request.user.is_staff else 1
+
+
+STANDINGS = {
+    "limit": (rate_limited("api"), by_standing),
+    "cost": (rate_limited("api", cost=lambda request: 4 - by_standing(request)), 3),
+    "identifier": (rate_limited("api", identifier=lambda request: {"ip": f"{by_standing(request)}"}), 3),
+    "lazy": (rate_limited("api", identifier=lambda request: {"ip": request.user}), 3),
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asked", STANDINGS)
+@pytest.mark.parametrize("url", ["/standing/", "/standing-async/"])
+async def test_what_code_computes_may_look_at_the_user_under_asgi(settings, asked, url):
+    """Report 28: in async code that was a failure, and the failure mode let everything through."""
+    decorator, number = STANDINGS[asked]
+
+    async def on_the_loop(request):
+        return HttpResponse()
+
+    views = {"standing/": decorator(lambda request: HttpResponse()), "standing-async/": decorator(on_the_loop)}
+    settings.ROOT_URLCONF = type("Urls", (), {"urlpatterns": [path(*view) for view in views.items()]})
+    client = AsyncClient()
+    await client.aforce_login(await get_user_model().objects.acreate(username="ann", is_staff=True))
+    with override_ruleset(
+        "api", [Rule("rule", limit=number, period=60, characteristics=["ip"])], failure_mode="closed"
+    ):
+        answers = [(await client.get(url)).status_code for _ in range(4)]
+    assert answers == [200, 200, 200, 429]
+
+
 @pytest.mark.django_db
 def test_rule_by_user_varies_by_cookie_and_rule_by_address_does_not(django_assert_num_queries):
     """Report 31."""
