@@ -42,15 +42,15 @@ def note(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, _se
     """Receiver of ``signals.checked``: note whose call went over a limit."""
     if not result.exceeded or plan is None or not settings.LIVE:
         return
-    # A plan may go on behind the rule that blocked.
-    for evaluation, key in zip(result.evaluations, plan.hits.keys, strict=False):
+    keys = plan.hits.keys
+    for at, evaluation in enumerate(result.evaluations):
         if evaluation.exceeded:
             whose = limiter, evaluation.rule
-            keys = _noted.get(whose)
-            if keys is None:
-                keys = _noted.setdefault(whose, set())
-            if len(keys) < MOST:
-                keys.add(key)
+            noted = _noted.get(whose)
+            if noted is None:
+                noted = _noted.setdefault(whose, set())
+            if len(noted) < MOST:
+                noted.add(keys[at])
 
 
 def write() -> None:

@@ -62,10 +62,11 @@ def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None,
     if not result.exceeded:
         return
     hits = plan.hits if plan is not None else NONE
+    keys = hits.keys
     for number, evaluation in enumerate(result.evaluations):
         if not evaluation.exceeded:
             continue
-        terms, key = (hits.terms[number], hits.keys[number]) if number < len(hits) else (None, "-")
+        terms, key = (hits.terms[number], keys[number]) if number < len(keys) else (None, "-")
         blocked = evaluation.result is BLOCK
         if not blocked or _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
             decision = result.decision if blocked else None
