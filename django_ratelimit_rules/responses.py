@@ -80,7 +80,7 @@ def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     results: Results = getattr(request, "rate_limits", {})
     if results and isinstance(response, HttpResponseBase):
         write_headers(results, response)
-        for result in results.values():
+        for result in results.values() if settings.HEADERS != "off" else ():
             if result.decision:
                 response.headers[DECISION] = result.decision
                 break

@@ -133,6 +133,13 @@ def test_a_refusal_carries_its_id_in_body_header_and_log_line(limiter, caplog, a
     assert line.endswith(f" decision={decision}")
 
 
+def test_with_headers_switched_off_the_id_stands_in_the_body_alone(limiter, settings):
+    settings.RATELIMIT_RULES_HEADERS = "off"
+    response = rate_limited("search")(lambda request: None)(RequestFactory().get("/"))
+    assert sorted(response.headers) == ["Cache-Control", "Content-Type", "Retry-After"]
+    assert b"Reference: " in response.content
+
+
 def test_a_refusal_that_was_not_kept_shows_no_id(limiter, settings, caplog):
     settings.RATELIMIT_RULES_DECISIONS = False
     response = rate_limited("search")(lambda request: None)(RequestFactory().get("/", HTTP_ACCEPT="text/html"))
