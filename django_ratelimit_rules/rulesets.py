@@ -7,6 +7,7 @@ that a check never asks the database. A reload that fails keeps the last good ru
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.db import connections
 
 from . import signals, sometimes
 from .conf import settings
@@ -198,11 +200,40 @@ def _reload_file() -> None:
 
 
 def _first_load() -> Snapshot:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        _load()
+    else:
+        _load_aside()
+    assert _snapshot is not None
+    return _snapshot
+
+
+def _load() -> None:
     with _loading:
         if _snapshot is None:
             reload()
-        assert _snapshot is not None
-        return _snapshot
+
+
+def _load_aside() -> None:
+    """Load for a synchronous check on an event loop, where Django's database layer answers nobody: without the admin's
+    rules, everybody would pass until the refresher's thread has them."""
+    thread = threading.Thread(target=_load_and_close, name="ratelimit-rules-first-load")
+    try:
+        thread.start()
+    except RuntimeError:
+        # No more threads for this process, or it is ending: the other tiers have to do.
+        _load()
+    else:
+        thread.join()
+
+
+def _load_and_close() -> None:
+    try:
+        _load()
+    finally:
+        connections.close_all()
 
 
 def _swap() -> None:

@@ -64,6 +64,22 @@ SERVE = textwrap.dedent(
     """
 )
 
+# A process whose first check is a synchronous one on an event loop, as in an async view or in Ninja's throttles.
+ON_A_LOOP = textwrap.dedent(
+    """
+    import asyncio, json
+    import django
+    django.setup()
+    from django_ratelimit_rules import Limiter, Rule
+    limiter = Limiter("fault_closed", rules=[Rule("of_code", limit=10**6, period=3600)])
+
+    async def first():
+        return {evaluation.rule: evaluation.limit for evaluation in limiter.check({}).evaluations}
+
+    print(json.dumps(asyncio.run(first())))
+    """
+)
+
 
 class Process:
     """A process of the site, on a database file that may not be there."""
@@ -150,6 +166,15 @@ def test_a_database_that_is_not_ready_at_the_first_check_is_found_when_it_is(tmp
     file.parent.mkdir(exist_ok=True)
     put(states / "ruled", file)
     wait_until(lambda: process.get()[:2] == (200, BOTH), what="the admin's rules")
+
+
+def test_a_synchronous_first_check_on_an_event_loop_meets_the_admins_rules(tmp_path, states):
+    file = tmp_path / "site.sqlite3"
+    put(states / "ruled", file)
+    command = [sys.executable, "-c", ON_A_LOOP]
+    ended = subprocess.run(command, env=_environment(file), capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout) == BOTH
+    assert ended.stderr == ""
 
 
 def test_a_database_that_goes_away_leaves_the_last_good_rules(tmp_path, states, start):
