@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from django_ratelimit_rules.models import Rule
 from tests.browser.conftest import NO_SCRIPT, address, opened, ready
 from tests.replay.test_logs import LOG
@@ -28,7 +30,7 @@ def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, e
         page.get_by_role("button", name="Replay", exact=True).click()
     assert "of 9,999" in page.locator(".ratelimit-verdict").inner_text()
     # A 9,999 on two lines reads as two numbers.
-    assert page.locator(".ratelimit-explanation td").evaluate_all(BROKEN) == []
+    assert page.locator(".ratelimit-numbers td").evaluate_all(BROKEN) == []
     page.locator("#content-main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
     assert faults() == []
     assert Rule.objects.get(name="first").limit == 1
@@ -60,3 +62,31 @@ def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):
         page.get_by_role("button", name="Suggest").click()
     page.locator(".ratelimit-picture svg").wait_for()
     assert faults() == []
+
+
+@pytest.mark.parametrize("page", [{"viewport": {"width": 390, "height": 844}}], indirect=True)
+def test_on_a_telephone_numbers_stand_below_their_heads_and_the_list_keeps_its_sentences(page, ruleset):
+    page.goto(address("replay"))
+    ready(page)
+    page.get_by_label("File").set_input_files(LOG)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Replay", exact=True).click()
+    table = page.locator(".ratelimit-numbers")
+    heads, numbers = table.locator("thead th"), table.locator("tbody tr").first.locator("th, td")
+    lefts = [[each.bounding_box()["x"] for each in row.all()] for row in (heads, numbers)]
+    assert lefts[0] == lefts[1]
+    page.goto(address("changelist"))
+    assert page.locator("#result_list .field-summary").first.bounding_box()["width"] > 150
+
+
+def test_the_ends_of_a_single_column_do_not_stand_upon_each_other(page, ruleset, tmp_path):
+    traffic = tmp_path / "traffic.jsonl"
+    traffic.write_text('{"time": 1700000000, "ip": "203.0.113.1"}\n')
+    page.goto(address("replay"))
+    ready(page)
+    page.get_by_label("File").set_input_files(traffic)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Replay", exact=True).click()
+    first, last = (each.bounding_box() for each in page.locator(".ratelimit-labels span").all())
+    assert first["x"] + first["width"] < last["x"]
+    assert first["y"] == last["y"]
