@@ -126,13 +126,14 @@ def _found(form: SuggestForm) -> dict[str, Any]:
     if not rule.counts:
         return {"problem": f"Rule {rule.name} counts nothing."}
     bad, complete = 0, True
+    untold: list[str] = []
     try:
         if said["traffic"] == COUNTERS:
             counted, complete = live.pressures(ruleset.limiter, rule.name)
             found = suggesting.of_counters(rule, counted)
         else:
             reader = form.reader([ruleset])
-            (found,) = suggesting.measure(ruleset, reader)[0]
+            (found,), untold = suggesting.measure(ruleset, reader)
             bad = reader.bad.total
     except (TooLarge, OSError, EOFError, CountersUnavailable) as error:
         return {"problem": str(error)}
@@ -144,7 +145,8 @@ def _found(form: SuggestForm) -> dict[str, Any]:
         "heading": suggestions.heading(found),
         "bad": bad,
         "complete": complete,
-        "windows": found.windows.total(),
+        "counted": suggestions.counted(found),
+        "untold": untold,
         "percentiles": [(f"p{each}", found.percentile(each)) for each in PERCENTILES],
         "shares": found.shares(percent),
         "percent": percent,

@@ -86,12 +86,18 @@ class Chains(dict[tuple[int, ...], Chain]):
     def __init__(self, ruleset: Ruleset, reader: Reader) -> None:
         self.ruleset = ruleset
         self.cells: dict[str, Cell] = {}
-        self.untold: list[str] = []
+        self._reader = reader
+        self._names: list[str] = []
         self._fixed: dict[str, str | None] = {}
         self._columns: list[int] = []
         self._codes: list[Codes] = []
         self._place: dict[str, int] = {}
         self._view(reader)
+
+    @property
+    def untold(self) -> list[str]:
+        """The properties that the ruleset asks for and the traffic, once it is read, did not tell."""
+        return [name for name in self._names if not self._reader.tells(name)]
 
     def of(self, columns: Sequence[Column], size: int) -> Iterator[Chain]:
         """Return the chain of each of ``size`` requests."""
@@ -129,9 +135,10 @@ class Chains(dict[tuple[int, ...], Chain]):
         by_column: dict[int, list[tuple[str, Source, Conditions, bool]]] = {}
         for name in dict.fromkeys((*self.ruleset.properties, *counted)):
             source = reader.source(name)
+            self._names.append(name)
             if source is None:
-                self.untold.append(name)
-            elif source.column is None:
+                continue
+            if source.column is None:
                 self._fixed[name] = source.fixed
             else:
                 view = (name, source, _conditions(self.ruleset, name), name in counted)

@@ -39,6 +39,7 @@ class JsonLines:
         wanted = dict.fromkeys(each for name in names for each in (name, base_of(name)))
         self._places = {name: place for place, name in enumerate(wanted)}
         self._spelled: dict[str, str | None] = {}
+        self._told: set[str] | None = None
         self.bad = Bad()
 
     @classmethod
@@ -60,11 +61,24 @@ class JsonLines:
                     self.bad.note(number, str(error)[:200])
             if rows:
                 times, limiters, costs, statuses, *columns = zip(*rows, strict=True)
+                self._note(columns)
                 yield Batch(times, columns, limiters, costs, statuses)
 
     def source(self, name: str) -> Source | None:
         """See Reader."""
         return Source(self._places[name], _itself) if name in self._places else None
+
+    def tells(self, name: str) -> bool:
+        """See Reader."""
+        return self._told is None or not self._told.isdisjoint((name, base_of(name)))
+
+    def _note(self, columns: Iterable[Sequence[str | None]]) -> None:
+        told = self._told = self._told or set()
+        told.update(
+            name
+            for name, column in zip(self._places, columns, strict=True)
+            if name not in told and any(text is not None for text in column)
+        )
 
     def _row(self, line: str) -> list[Any]:
         said = json.loads(line.encode("latin-1"))

@@ -151,6 +151,10 @@ class AccessLog:
         read = found.read
         return found._replace(read=lambda raw: apply_filters(name, read(raw)))
 
+    def tells(self, name: str) -> bool:
+        """See Reader: a log has the same columns throughout."""
+        return self.source(name) is not None
+
 
 def _source(name: str) -> Source | None:
     family, _, rest = name.partition(".")

@@ -64,12 +64,15 @@ class Replay:
 
     @property
     def untold(self) -> dict[str, list[str]]:
-        """The properties that the traffic does not tell, each with the draft's rules that ask for it."""
-        return {
-            name: [rule.name for rule in self.draft.ruleset.rules if name in rule.properties]
-            for name in self.draft.untold
-            if any(name in rule.properties for rule in self.draft.ruleset.rules)
-        }
+        """The properties, an answer's included, that the traffic does not tell, each with the draft's rules that ask
+        for it."""
+        rules = self.draft.ruleset.rules
+        asking = {name: [rule.name for rule in rules if name in rule.properties] for name in self.draft.untold}
+        for rule in rules:
+            for name in rule.response_matcher.properties if rule.response_matcher else ():
+                if name != "status" or not self.draft.answered:
+                    asking.setdefault(f"the answer's {name}", []).append(rule.name)
+        return {name: names for name, names in asking.items() if names}
 
     @property
     def unreadable(self) -> dict[str, list[str]]:

@@ -78,7 +78,7 @@ class Blocked:
 
 class Runner:
     """A ruleset at work. ``numbers`` are by rule, ``blocked`` by rule and client; clients beyond those noted are
-    ``unnoted`` calls."""
+    ``unnoted`` calls. ``answered`` is whether a request came with its answer's status."""
 
     def __init__(self, ruleset: Ruleset, reader: Reader) -> None:
         self.ruleset = ruleset
@@ -86,6 +86,7 @@ class Runner:
         self.blocked: dict[Refusal, Blocked] = {}
         self.course = Course()
         self.requests = self.exceeded = self.refused = self.unnoted = 0
+        self.answered = False
         self._chains = Chains(ruleset, reader)
         self._by_answer = any(rule.response is not None for rule in ruleset.rules)
         self._answers: dict[tuple[str, str | None], bool] = {}
@@ -105,6 +106,7 @@ class Runner:
         if (batch.costs and set(batch.costs) != {1}) or self._by_answer:
             costs: Sequence[Number] = batch.costs or [1] * len(times)
             statuses: Sequence[str | None] = batch.statuses or [None] * len(times)
+            self.answered = self.answered or any(status is not None for status in statuses)
             calls = zip(times, chains, costs, statuses, strict=True)
             for position, (now, chain, cost, status) in enumerate(calls):
                 refusal = self._long_way(now, chain, cost, status)

@@ -85,8 +85,9 @@ class Distribution:
         return self.rule.with_changes(action=Action.LIMIT, limit=limit, description=said)
 
 
-def measure(ruleset: Ruleset, reader: Reader) -> tuple[list[Distribution], Order]:
-    """Return the distribution of each counting rule over a traffic. Rules are measured in fixed windows, behind the
+def measure(ruleset: Ruleset, reader: Reader) -> tuple[list[Distribution], list[str]]:
+    """Return the distribution of each counting rule over a traffic, and the properties asked for that it does not
+    tell. Rules are measured in fixed windows, behind the
     skip rules before them; what other limits refuse is met as well."""
     rules = [_unlimited(rule) if rule.counts else rule for rule in static(ruleset)[0].rules]
     measures = {rule.name: Measure(rule) for rule in rules if rule.counts}
@@ -102,7 +103,7 @@ def measure(ruleset: Ruleset, reader: Reader) -> tuple[list[Distribution], Order
                     measures[hit.rule.name].count(hit.key, hit.member, now, cost)
         if chains.crowded():
             chains.forget(batch.times[-1])
-    return [measure.distribution() for measure in measures.values()], order
+    return [measure.distribution() for measure in measures.values()], chains.untold
 
 
 def of_counters(rule: Rule, counted: Sequence[Number]) -> Distribution:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from .. import rulestext
 from ..engine.values import spell_duration
 from .suggesting import PERCENTILES, Distribution
-from .text import Cell, table
+from .text import Cell, plural, table
 
 
 def lines(found: Distribution, percent: float) -> Iterator[str]:
     """Yield the lines of a distribution, with the limit that refuses this percentage of clients among others."""
     yield f"{heading(found)}:"
-    yield f"{found.calls:,} calls of {len(found.busiest):,} clients in {found.windows.total():,} windows."
+    yield f"{counted(found)}."
     if not found.busiest:
         return
     yield ""
@@ -24,6 +24,13 @@ def lines(found: Distribution, percent: float) -> Iterator[str]:
         [f"{share:g} %", limit, clients, calls] for share, limit, clients, calls in found.shares(percent)
     ]
     yield from table(["refused clients", "limit", "clients", "calls"], rows)
+
+
+def counted(found: Distribution) -> str:
+    """Return how much was measured."""
+    numbers = {"call": found.calls, "client": len(found.busiest), "window": found.windows.total()}
+    calls, clients, windows = (f"{number:,} {plural(word, number)}" for word, number in numbers.items())
+    return f"{calls} of {clients} in {windows}"
 
 
 def heading(found: Distribution) -> str:

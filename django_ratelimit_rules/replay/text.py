@@ -32,17 +32,17 @@ def lines(report: Report, most: int, spells: bool = False) -> Iterator[str]:
 def _remarks(report: Report) -> Iterator[str]:
     bad, order = report.bad, report.order
     if bad.total:
-        yield f"{bad.total:,} {_plural('line', bad.total)} could not be read:"
+        yield f"{bad.total:,} {plural('line', bad.total)} could not be read:"
         yield from (f"  line {number:,}: {reason}" for number, reason in bad.shown)
         if bad.total > len(bad.shown):
             yield f"  and {bad.total - len(bad.shown):,} more"
     if order.late:
         yield (
-            f"{order.late:,} {_plural('request', order.late)} stood far from their place, by"
+            f"{order.late:,} {plural('request', order.late)} stood far from their place, by"
             f" {duration(order.lateness)} at most, and counted late. Sort the traffic by time first if these are many."
         )
     if report.others:
-        yield f"{report.others:,} {_plural('request', report.others)} of other limiters, or of none, were not replayed."
+        yield f"{report.others:,} {plural('request', report.others)} of other limiters, or of none, were not replayed."
 
 
 def _replay(replay: Replay, most: int, spells: bool) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _difference(replay: Replay, most: int) -> Iterator[str]:
         yield "The live rules block the same requests."
         return
     yield (
-        f"Against the live rules: {added.total():,} more {_plural('request', added.total())} blocked,"
+        f"Against the live rules: {added.total():,} more {plural('request', added.total())} blocked,"
         f" {removed.total():,} no longer."
     )
     rows: list[list[Cell]] = []
@@ -121,7 +121,7 @@ def _clients(replay: Replay, most: int, spells: bool) -> Iterator[str]:
             yield f"{refusal.rule}, {refusal.who}:"
             for spell in blocked.spells:
                 until = "for good" if spell.until is None else f"for {duration(spell.until - spell.since)}"
-                yield f"  {moment(spell.since)} {until}, {spell.calls:,} {_plural('request', spell.calls)}"
+                yield f"  {moment(spell.since)} {until}, {spell.calls:,} {plural('request', spell.calls)}"
             if blocked.times > len(blocked.spells):
                 yield f"  and {blocked.times - len(blocked.spells):,} more times"
 
@@ -173,5 +173,5 @@ def _text(cell: Cell) -> str:
     return "-" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
 
 
-def _plural(word: str, number: int) -> str:
+def plural(word: str, number: int) -> str:
     return word if number == 1 else word + "s"

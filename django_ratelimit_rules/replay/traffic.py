@@ -67,6 +67,9 @@ class Reader(Protocol):
     def source(self, name: str) -> Source | None:
         """Return where a property is found, None when this traffic does not tell it."""
 
+    def tells(self, name: str) -> bool:
+        """Return whether a property was found, once all is read; of no requests, all is told."""
+
     def batches(self) -> Iterator[Batch]:
         """Yield the requests as they stand there."""
 

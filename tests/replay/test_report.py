@@ -193,6 +193,28 @@ def test_what_the_traffic_does_not_tell_is_named_with_its_rules():
     assert "does not tell post.email: it is taken as missing (accounts)" in printed(report)
 
 
+def test_what_no_json_line_says_is_named_like_what_a_log_cannot_say():
+    rule = Rule("accounts", characteristics=["post.email|lower", "user", "team"], limit=5, period=60)
+    report = of_lines([{"time": 1, "user": 7}, {"time": 2, "post.email": "A@b"}], ruleset(rule))
+    assert report.replays[0].untold == {"team": ["accounts"]}
+
+
+def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charged_by_it():
+    rules = [
+        Rule("failures", characteristics=["ip"], limit=5, period=60, response={"status": 401, "login": "failed"}),
+        Rule("errors", characteristics=["ip"], limit=5, period=60, response={"status": 500}),
+    ]
+    asked = {"time": 1, "ip": "203.0.113.1"}
+    silent = of_lines([asked], ruleset(*rules))
+    assert silent.replays[0].untold == {
+        "the answer's status": ["failures", "errors"],
+        "the answer's login": ["failures"],
+    }
+    assert "does not tell the answer's login: it is taken as missing (failures)" in printed(silent)
+    told = of_lines([asked | {"status": 401}], ruleset(*rules))
+    assert told.replays[0].untold == {"the answer's login": ["failures"]}
+
+
 def test_a_computed_limit_is_asked_once_and_one_that_needs_a_request_left_out():
     draft = ruleset(
         Rule("computed", limit=lambda: 5, period=60), Rule("asks", limit=lambda request: request.limit, period=60)

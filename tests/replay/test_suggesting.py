@@ -102,6 +102,13 @@ def run(*arguments: str, **options: Any) -> str:
 
 
 @pytest.mark.django_db
+def test_the_command_names_what_the_traffic_does_not_tell():
+    said = run("--traffic", str(LOG), "--by", "post.email", "--period", "1d")
+    assert "This traffic does not tell post.email: it is taken as missing." in said
+    assert "9,999 calls of 1 client in 4 windows." in said
+
+
+@pytest.mark.django_db
 def test_the_command_prints_tables_and_a_draft_that_replays_to_its_promise():
     said = run("--traffic", str(LOG), "--period", "1m", "--refuse", "5")
     assert "9,999 calls of 1,753 clients in 3,052 windows." in said

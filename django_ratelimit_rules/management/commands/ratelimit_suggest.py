@@ -53,16 +53,18 @@ class Command(BaseCommand):
             )
             if traffic is not None:
                 with opened(traffic, [ruleset], self.stderr if progress else None) as reader:
-                    found = suggesting.measure(ruleset, reader)[0]
+                    found, untold = suggesting.measure(ruleset, reader)
                 bad = reader.bad.total
             elif options["rule"] and not options["rules"]:
-                found, bad = [self._of_counters(ruleset)], 0
+                found, untold, bad = [self._of_counters(ruleset)], [], 0
             else:
                 raise CommandError("Say --traffic, or the --rule in force whose counters shall be read.")
         except (OSError, EOFError, LookupError, CountersUnavailable, TypeError, ValueError) as error:
             raise CommandError(str(error)) from error
         if bad:
             self.stdout.write(f"{bad:,} lines could not be read; ratelimit_replay names them.\n")
+        for name in untold:
+            self.stdout.write(f"This traffic does not tell {name}: it is taken as missing.\n")
         for each in found:
             for line in suggestions.lines(each, refuse):
                 self.stdout.write(line)
