@@ -72,6 +72,7 @@ def test_on_a_telephone_numbers_stand_below_their_heads_and_the_list_keeps_its_s
     with page.expect_navigation():
         page.get_by_role("button", name="Replay", exact=True).click()
     table = page.locator(".ratelimit-numbers")
+    table.wait_for()
     heads, numbers = table.locator("thead th"), table.locator("tbody tr").first.locator("th, td")
     lefts = [[each.bounding_box()["x"] for each in row.all()] for row in (heads, numbers)]
     assert lefts[0] == lefts[1]
@@ -87,6 +88,7 @@ def test_the_ends_of_a_single_column_do_not_stand_upon_each_other(page, ruleset,
     page.get_by_label("File").set_input_files(traffic)
     with page.expect_navigation():
         page.get_by_role("button", name="Replay", exact=True).click()
+    page.locator(".ratelimit-labels span").last.wait_for()
     first, last = (each.bounding_box() for each in page.locator(".ratelimit-labels span").all())
     assert first["x"] + first["width"] < last["x"]
     assert first["y"] == last["y"]
