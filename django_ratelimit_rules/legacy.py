@@ -1,7 +1,8 @@
 """A view that moves over from a legacy limiter: which of the two is asked, and which decides, is the ruleset's mode.
 
 The view, the legacy limiter, and the view as ours alone would limit it go in; a view of the same colour comes out.
-``off``: the legacy limiter alone. ``dry_run``: both, it decides, and they are compared. ``enforce``: ours alone.
+``off``, and as long as nobody has defined a rule or a mode: the legacy limiter alone. ``dry_run``: both, it decides,
+and they are compared. ``enforce``: ours alone.
 """
 
 from __future__ import annotations

@@ -245,12 +245,12 @@ class Limiter:
 
     @property
     def mode(self) -> Mode:
-        """The ruleset's mode now; ``off`` while the app is switched off."""
-        return self._ruleset().mode
+        """The ruleset's mode now; ``off`` while the app is switched off, and while there is no rule and no mode."""
+        return self._mode_of(self._ruleset())
 
     async def amode(self) -> Mode:
         """As :attr:`mode`; the first load of a process waits in a thread."""
-        return (await self._aruleset()).mode
+        return self._mode_of(await self._aruleset())
 
     def compare(
         self,
@@ -261,14 +261,15 @@ class Limiter:
     ) -> Result:
         """Check beside a legacy limiter, and return the answer of the one that decides by the ruleset's mode.
 
-        ``off``: the legacy one; nothing else is asked. ``dry_run``: the legacy one; each agreement or divergence is
-        counted and sampled into the log. ``enforce``: ours; ``legacy_blocked`` is not called if it is a function.
+        ``off``, and where nobody has defined a rule or a mode: the legacy one; nothing is counted. ``dry_run``: the
+        legacy one; each agreement or divergence is counted and sampled into the log. ``enforce``: ours;
+        ``legacy_blocked`` is not called if it is a function.
         """
         mode = self.mode
         if mode is Mode.ENFORCE:
             return self.check(identifier, cost, context)
         blocked = bool(legacy_blocked() if callable(legacy_blocked) else legacy_blocked)
-        return _beside(self.check(identifier, cost, context), blocked)
+        return self._beside(self.check(identifier, cost, context), blocked)
 
     async def acompare(
         self,
@@ -283,7 +284,7 @@ class Limiter:
             return await self.acheck(identifier, cost, context)
         said = legacy_blocked() if callable(legacy_blocked) else legacy_blocked
         blocked = bool(await said if isinstance(said, Awaitable) else said)
-        return _beside(await self.acheck(identifier, cost, context), blocked)
+        return self._beside(await self.acheck(identifier, cost, context), blocked)
 
     def check_request(
         self,
@@ -356,6 +357,18 @@ class Limiter:
             return _off(self.name)
         refresher.ensure()
         return await rulesets.aget(self.name)
+
+    def _beside(self, result: Result, legacy_blocked: bool) -> Result:
+        # Ours decides also when an operator said so only while the legacy limiter was asked.
+        if result.mode is Mode.ENFORCE and self.mode is Mode.ENFORCE:
+            return result
+        comparing.compare(result, legacy_blocked)
+        return comparing.decided_by_legacy(result, legacy_blocked)
+
+    def _mode_of(self, ruleset: Ruleset) -> Mode:
+        # Where nobody has said anything yet, a legacy limiter goes on: a view that was given one would have none.
+        said = ruleset.rules or any(tier.rules or tier.mode for tier in rulesets.stated(self.name).values())
+        return ruleset.mode if said else Mode.OFF
 
     def _chargeable(self, ruleset: Ruleset, value_of: ValueOf, cost: Number, context: object) -> tuple[Hit, ...]:
         if ruleset.mode is OFF:
@@ -436,14 +449,6 @@ def results_of(request: HttpRequest) -> dict[str, Result]:
     """Return the results of this request so far, by limiter; the same dictionary is ``request.rate_limits``."""
     results: dict[str, Result] = request.__dict__.setdefault("rate_limits", {})
     return results
-
-
-def _beside(result: Result, legacy_blocked: bool) -> Result:
-    """Compare a result with what the legacy limiter said, and return the answer of the one that decides."""
-    if result.mode is Mode.ENFORCE:
-        return result
-    comparing.compare(result, legacy_blocked)
-    return comparing.decided_by_legacy(result, legacy_blocked)
 
 
 def _off(limiter: str) -> Ruleset:

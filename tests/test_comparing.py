@@ -142,6 +142,27 @@ def test_enforced_ours_decides_and_the_legacy_one_is_not_called(url, compared):
     assert (asked, compared()) == ([], {})
 
 
+@pytest.mark.parametrize("url", ["/plain/", "/async/", "/class/"])
+def test_before_anybody_has_defined_a_rule_or_a_mode_the_legacy_limiter_decides(url):
+    Legacy.says = True
+    assert status(url) == 429
+    assert Limiter("shadowed").compare({"ip": "203.0.113.1"}, legacy_blocked=True).blocked
+    # A rule that is switched off is one that somebody defined, and so is a mode alone.
+    with override_ruleset("shadowed", [Rule("two", limit=2, period=60, enabled=False)]):
+        assert status(url) == 200
+    with override_ruleset("shadowed", [], mode="enforce"):
+        assert status(url) == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_empty_ruleset_of_the_admin_leaves_the_decision_to_the_legacy_limiter():
+    Legacy.says = True
+    ruleset = Ruleset.objects.create(name="shadowed")
+    assert status("/plain/") == 429
+    ruleset.rules.create(name="many", limit=100, period=60)
+    assert status("/plain/") == 200
+
+
 async def test_an_async_site_is_decided_the_same_way(compared):
     in_mid_window()
     client = AsyncClient()

@@ -65,7 +65,7 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
             return True
         waits = None if limiter.mode is Mode.ENFORCE else self._ask_legacy(request, view)
         result = self._check(limiter, request, view)
-        if waits is None or result.mode is Mode.ENFORCE:
+        if waits is None or (result.mode is Mode.ENFORCE and limiter.mode is Mode.ENFORCE):
             return not result.blocked
         self._legacy_waits = waits
         compare(result, bool(waits))

@@ -80,6 +80,10 @@ def test_the_old_throttles_refuse_with_their_own_wait(mode):
         assert int(scoped[0]["Retry-After"]) > 60
 
 
+def test_before_anybody_has_defined_a_rule_the_old_throttles_decide():
+    assert [APIClient().get("/export/").status_code for _ in range(3)] == [200, 200, 429]
+
+
 def test_in_a_dry_run_both_are_asked_and_compared(compared):
     with override_ruleset("moved", [Rule("one", limit=1, **HOUR)], mode="dry_run"):
         assert [APIClient().get("/export/").status_code for _ in range(3)] == [200, 200, 429]
