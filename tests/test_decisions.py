@@ -107,6 +107,18 @@ def test_an_id_that_nothing_stands_under_finds_nothing(decision):
     assert decisions.find(decision) is None
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "pasted", ["{}", " {} ", "RateLimit-Decision: {}", "Reference: {}", '"decision": "{}",', "blocked decision={}"]
+)
+def test_an_id_is_found_with_what_stood_around_it(admin_client, limiter, pasted):
+    decision = limiter.check({"ip": "203.0.113.7"}).decision
+    url = reverse("admin:django_ratelimit_rules_ruleset_explain")
+    page = admin_client.get(url, {"decision": pasted.format(decision)}).content.decode()
+    assert "Refused by full" in page
+    assert f'value="{decision}"' in page
+
+
 @pytest.mark.parametrize("kept", [b"", b"{", b"[]", b"\xff", b"3", json.dumps("x").encode()])
 def test_what_somebody_else_wrote_there_reads_as_nothing(limiter, redis_client, kept):
     result = limiter.check({"ip": "203.0.113.7"})

@@ -92,6 +92,16 @@ def test_the_page_tells_the_hour_of_every_rule_in_force_and_the_fullest_counters
 
 
 @pytest.mark.django_db
+def test_a_full_counter_of_a_log_rule_is_not_marked_as_one_that_blocks(admin_client, url):
+    with override_ruleset("search", [Rule("shadow", action="log", **COUNTING), Rule("all", **COUNTING)]):
+        for _ in range(3):
+            Limiter("search").check({"ip": "203.0.113.7"})
+        page = admin_client.get(url).content.decode()
+    assert '<tr class="ratelimit-full"><th scope="row">all</th>' in page
+    assert '<tr><th scope="row">shadow <span class="ratelimit-state">log</span></th>' in page
+
+
+@pytest.mark.django_db
 def test_thousands_are_apart_in_the_counters_of_both_pages(admin_client, url):
     with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 12_000})]):
         Limiter("search").check({"ip": "203.0.113.7"}, cost=2_500)

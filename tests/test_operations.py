@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules import rulesets, rulestext
@@ -195,7 +197,7 @@ def test_a_ruleset_is_switched_and_back_after_a_page_that_says_what_will_happen(
     url = reverse(SWITCH, args=[ruleset.pk, mode])
     text = read(admin_client.get(url))
     assert f"mode: not stated → {mode}" in text
-    assert "1 limit of the admin will no longer block: per_ip" in text
+    assert "1 limit will no longer block: per_ip" in text
     assert Ruleset.objects.get().mode == ""
     assert confirm(admin_client, url, "incident").status_code == 302
     assert (Ruleset.objects.get().mode, latest().reason) == (mode, "incident")
@@ -207,6 +209,19 @@ def test_a_ruleset_is_switched_and_back_after_a_page_that_says_what_will_happen(
         f"switched to {mode.replace('_', ' ')}",
         "switched to enforce",
     ]
+
+
+def test_the_page_names_the_limits_of_all_tiers_that_a_switch_concerns_and_no_expired_one(
+    admin_client, settings, tmp_path
+):
+    settings.RATELIMIT_RULES_FILE = tmp_path / "rules.yaml"
+    (tmp_path / "rules.yaml").write_text("layered:\n  rules:\n    - {name: above, limit: 9, period: 1m}\n")
+    ruleset = Ruleset.objects.create(name="layered")
+    ruleset.rules.create(name="here", limit=5, period=60)
+    ruleset.rules.create(name="over", limit=5, period=60, position=1, expires_at=timezone.now() - timedelta(days=1))
+    rulesets.reload()
+    text = read(admin_client.get(reverse(SWITCH, args=[ruleset.pk, "dry_run"])))
+    assert "2 limits will no longer block: above, here." in text
 
 
 def test_a_rule_that_cannot_be_read_does_not_stand_in_the_way_of_the_off_switch(admin_client, ruleset):

@@ -57,6 +57,13 @@ def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_clien
     assert "410 more requests blocked, 0 no longer." in said
 
 
+def test_what_a_skip_rule_does_not_count_has_a_dash_in_draft_and_live_rules(admin_client):
+    rules = [Rule("staff", action="skip", match={"user": "1"}), Rule("clients", limit=9, period=60)]
+    with override_ruleset("site", rules):
+        said = words(ask(admin_client, file=log(), draft="", enforce="on"))
+    assert "staff skip: let through uncounted when user is 1 0 \u2013 \u2013 0 \u2013 \u2013 " in said
+
+
 def test_a_file_that_is_chosen_is_meant_whatever_the_list_says(admin_client):
     assert "site: 410 of 9,999 (4.10 %)" in words(ask(admin_client, traffic="record", file=log()))
 

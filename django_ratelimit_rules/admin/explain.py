@@ -5,6 +5,7 @@ Reads only, but for one button that forgets the counters of whoever is asked abo
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class Explains(Mixin):
             "opts": self.opts,
             "title": "Explain",
             "form": form,
-            "decision": request.GET.get("decision", "").strip()[:40],
+            "decision": _pasted(request.GET.get("decision", "")),
             "may_reset": guards.may(request, guards.RESET),
             "max_reason": MAX_REASON,
         }
@@ -125,6 +126,11 @@ class Explains(Mixin):
             )
             return {}
         return {"said": _shown(kept), "at": datetime.fromtimestamp(float(kept.get("at", 0)), UTC)}
+
+
+def _pasted(text: str) -> str:
+    """Return a decision id, which may come with what stands around it in an answer or a log line."""
+    return re.split(r'[\s:="]+', text[:80].strip(' \t",.'))[-1][:40]
 
 
 def _asked_then(said: dict[str, Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from .. import checkpoints, live, rulesets
+from ..engine import Action, sentence
 from ..engine import Ruleset as Rules
-from ..engine import sentence
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion
@@ -108,8 +108,14 @@ def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
 
 
 def _shown(limiter: str, heavy: Heavy, ruleset: Rules) -> dict[str, Any]:
-    reset, full = wait_in_words(heavy.reset_after), heavy.banned or heavy.used >= heavy.limit
-    return {**heavy._asdict(), "reset": reset, "full": full, "explain": _explained(limiter, heavy, ruleset)}
+    return {
+        **heavy._asdict(),
+        "reset": wait_in_words(heavy.reset_after),
+        "full": heavy.banned or heavy.used >= heavy.limit,
+        # Whom a full log counter counts waits for nothing: an operator looks here for those who do.
+        "blocks": any(rule.name == heavy.rule and rule.action is Action.LIMIT for rule in ruleset.rules),
+        "explain": _explained(limiter, heavy, ruleset),
+    }
 
 
 def _explained(limiter: str, heavy: Heavy, ruleset: Rules) -> str:

@@ -13,8 +13,8 @@ from django.urls import URLPattern, path, reverse
 
 from .. import rulesets, rulestext, versions
 from ..divergence import TARGET, Divergence
+from ..engine import Action
 from ..models import Rule, Ruleset
-from ..rulestext import Plain
 from ..tiers import Tier, TierRules
 from ..versions import Author
 from . import guards, lasthour, moving
@@ -82,7 +82,7 @@ class Switches(Mixin):
             after=after,
             perform=perform,
             done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
-            said=[effect, *_blocking(after[ruleset.name], mode), *([moving.said(compared)] if compared else [])],
+            said=[effect, *_blocking(ruleset.name, mode), *([moving.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=lasthour.of_ruleset(ruleset.name),
             ruleset=ruleset,
@@ -143,15 +143,12 @@ def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
     ]
 
 
-def _blocking(ruleset: Plain, mode: str) -> Iterator[str]:
-    limits = [
-        rule["name"]
-        for rule in ruleset.get("rules", ())
-        if rule.get("action", "limit") == "limit" and rule.get("enabled", True)
-    ]
+def _blocking(limiter: str, mode: str) -> Iterator[str]:
+    # Of all tiers: the mode holds for those of code and file, too, and an expired one blocks nobody anyhow.
+    limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
     if limits:
         verb = "will block" if mode == "enforce" else "will no longer block"
-        yield f"{len(limits)} limit{'s' if len(limits) > 1 else ''} of the admin {verb}: {', '.join(limits)}."
+        yield f"{len(limits)} limit{'s' if len(limits) > 1 else ''} {verb}: {', '.join(limits)}."
 
 
 def _mode_above(limiter: str) -> Iterator[str]:
