@@ -98,7 +98,7 @@ def test_a_full_counter_of_a_log_rule_is_not_marked_as_one_that_blocks(admin_cli
             Limiter("search").check({"ip": "203.0.113.7"})
         page = admin_client.get(url).content.decode()
     assert '<tr class="ratelimit-full"><th scope="row">all</th>' in page
-    assert '<tr><th scope="row">shadow <span class="ratelimit-state">log</span></th>' in page
+    assert '<tr><th scope="row">shadow <span class="ratelimit-said">(log)</span></th>' in page
 
 
 @pytest.mark.django_db

@@ -214,6 +214,7 @@ def test_a_limit_is_suggested_from_an_uploaded_log(admin_client):
 def test_a_suggestion_by_what_the_traffic_does_not_tell_says_so(admin_client):
     text = words(ask(admin_client, SUGGEST, file=log(), by="post.email", period="1d", match="{}", percent="5"))
     assert "9,999 calls of 1 client in 4 windows." in text
+    assert " 1 client by the calls of their busiest window" in text
     assert "This traffic does not tell post.email : it is taken as missing." in text
 
 

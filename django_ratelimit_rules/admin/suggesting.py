@@ -19,6 +19,7 @@ from ..exceptions import CountersUnavailable
 from ..models import Ruleset
 from ..replay import suggesting, suggestions
 from ..replay.suggesting import PERCENTILES, Distribution
+from ..replay.text import plural
 from .fields import ConditionsField
 from .pictures import Stack, hidden_table, picture
 from .recorded import RECORD, UPLOAD, TooLarge, TrafficForm
@@ -170,9 +171,9 @@ def _chart(found: Distribution, percent: float) -> SafeString:
         rows.append((str(low) if low >= high else f"{low:,} to {high:,}", len(within), refused))
     clients, _ = found.refused(limit)
     caption = format_html(
-        "{} clients by the calls of their busiest window; a limit of {} refuses"
+        "{} {} by the calls of their busiest window; a limit of {} refuses"
         ' <span class="ratelimit-word-blocked"><strong>{}</strong> of them</span>.',
-        *(f"{number:,}" for number in (len(found.busiest), limit, clients)),
+        *(f"{len(found.busiest):,}", plural("client", len(found.busiest)), f"{limit:,}", f"{clients:,}"),
     )
     title, labels = "Clients by their busiest window", [str(name) for name, *_ in rows[1:]]
     drawn = picture("ratelimit-suggest", title, caption, stacks[1:], labels, STEP)
