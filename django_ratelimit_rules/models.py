@@ -197,7 +197,9 @@ class Ruleset(models.Model):
     def clean(self) -> None:
         """Refuse a name that no limiter can have, and a partition that is no property."""
         try:
-            check_name(self.name, "name")
+            # That there must be one the field says itself.
+            if self.name:
+                check_name(self.name, "name")
             self.partition_by = engine.check_partition(self.partition_by, ()) or ""
         except InvalidRule as error:
             raise ValidationError({error.field: error.reason}) from error

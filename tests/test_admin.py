@@ -540,3 +540,9 @@ def test_a_stale_page_that_would_undo_nothing_and_one_that_is_not_stale_are_save
     assert shown.save()
     assert as_a_browser(page().fill(0, limit="8")).save()
     assert Rule.objects.get().limit == 8
+
+
+def test_a_ruleset_without_a_name_has_one_fault(admin_client):
+    said = admin_client.post(reverse(ADD), NEW | {"name": ""}).content.decode()
+    assert "This field is required." in said
+    assert "is no name" not in said

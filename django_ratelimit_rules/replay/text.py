@@ -22,7 +22,8 @@ def lines(report: Report, most: int, spells: bool = False) -> Iterator[str]:
     if order.first is None:
         yield "No request was read."
     else:
-        yield f"{order.requests:,} requests from {moment(order.first)} to {moment(order.last)} ({_zone()})."
+        requests = f"{order.requests:,} {plural('request', order.requests)}"
+        yield f"{requests} from {moment(order.first)} to {moment(order.last)} ({_zone()})."
     yield from _remarks(report)
     for replay in report.replays:
         yield ""

@@ -206,6 +206,7 @@ def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charge
     ]
     asked = {"time": 1, "ip": "203.0.113.1"}
     silent = of_lines([asked], ruleset(*rules))
+    assert printed(silent).startswith("1 request from ")
     assert silent.replays[0].untold == {
         "the answer's status": ["failures", "errors"],
         "the answer's login": ["failures"],
