@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from django_ratelimit_rules import rulestext
 from django_ratelimit_rules.calls import values
 from django_ratelimit_rules.engine import Ruleset, as_rule, plan
+from django_ratelimit_rules.engine.properties import normalise
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.rulesfile import read_text
@@ -101,8 +102,12 @@ def test_any_text_at_all_is_read_or_refused(text, suffix):
 
 
 @BROAD
+@example({"": False, "|": None})
+@example({"plan": "Pro", "plan|lower": None})
 @given(identifiers)
 def test_an_identifier_is_taken_or_refused_as_a_mistake_in_code(identifier):
     value_of, refusal = attempt((TypeError, ValueError), values, identifier)
     if refusal is None:
-        assert all(isinstance(value_of(name), str | None) for name in identifier)
+        # Rules hold no name but those of properties, and so none else is asked for.
+        names = [attempt(ValueError, normalise, name)[0] for name in identifier]
+        assert all(isinstance(value_of(name), str | None) for name in names if name is not None)
