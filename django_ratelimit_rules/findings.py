@@ -6,7 +6,7 @@ the database only for :func:`everywhere`; what a finding means is said in :mod:`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from django.utils import timezone
@@ -45,7 +45,7 @@ def _of_limiter(name: str, rows: Iterable[RuleRow], checkpoint: bool) -> list[Fi
             unreadable.append(_unreadable(row, error))
     stated = rulesets.stated(name)
     tiers = {**stated, Tier.ADMIN: replace(stated.get(Tier.ADMIN, TierRules()), rules=tuple(readable))}
-    around = Surroundings(timezone.now(), _fault_of, checkpoint, stated_partition(tiers))
+    around = Surroundings(timezone.now(), _fault_of, _choices_of, checkpoint, stated_partition(tiers))
     return unreadable + lint(list(_stated(tiers, around)), around)
 
 
@@ -65,6 +65,10 @@ def _fault_of(name: str) -> str | None:
     except UnknownProperty as error:
         return str(error)
     return None
+
+
+def _choices_of(name: str) -> Sequence[str]:
+    return () if _fault_of(name) else registry.find(name).choices
 
 
 def _unreadable(row: RuleRow, error: Exception) -> Finding:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from django.http import HttpRequest
 
 from .engine.properties import FAMILIES, base_of, normalise
+from .engine.values import canonical
 from .exceptions import UnknownProperty
 
 AsyncProvider = Callable[[HttpRequest], Awaitable[object]]
@@ -69,7 +70,8 @@ def property_provider(
         raise ValueError(f"{name!r} cannot be registered: it is built in, or not spelled as a property of its own")
 
     def register(function: AnyProvider) -> AnyProvider:
-        _registered[name] = Property(name, description, tuple(map(str, choices or ())), function)
+        texts = (canonical(choice, name) for choice in choices or ())
+        _registered[name] = Property(name, description, tuple(text for text in texts if text is not None), function)
         return function
 
     return register

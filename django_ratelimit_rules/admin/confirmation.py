@@ -79,6 +79,11 @@ def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     return TemplateResponse(request, "django_ratelimit_rules/confirm.html", context, status=403 if lacking else 200)
 
 
+def in_force() -> str:
+    """Return from when on a change is obeyed, as operators are told."""
+    return f"In force everywhere within {settings.REFRESH_SECONDS:g} s."
+
+
 def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     author = author_of(request, step.action, request.POST.get("reason", ""))
     try:
@@ -86,7 +91,7 @@ def _perform(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     except InvalidRulesFile as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Done: {step.action}. In force everywhere within {settings.REFRESH_SECONDS:g} s.")
+        messages.success(request, f"Done: {step.action}. {in_force()}")
         for ruleset in [step.ruleset] if step.ruleset else Ruleset.objects.filter(name__in=step.names):
             said = f"{step.action}: {author.reason}" if author.reason else step.action
             admin.log_change(request, ruleset, said)

@@ -18,7 +18,7 @@ from .. import rulesdiff, rulestext, versions
 from ..exceptions import InvalidRulesFile
 from ..models import Ruleset, RulesetVersion
 from . import guards
-from .confirmation import MAX_REASON, Step, author_of, confirm
+from .confirmation import MAX_REASON, Step, author_of, confirm, in_force
 from .fields import SeenField, digest
 
 if TYPE_CHECKING:
@@ -88,6 +88,18 @@ class Versioned(Mixin):
         super().save_related(request, form, formsets, change)
         author = author_of(request, "saved in the admin", form.cleaned_data.get("change_reason") or "")
         versions.finish(form.names, form.begun, author)
+
+    def response_add(self, request: HttpRequest, obj: Ruleset, post_url_continue: str | None = None) -> HttpResponse:
+        """As Django answers; and say from when on the rules are obeyed."""
+        response = super().response_add(request, obj, post_url_continue)
+        messages.info(request, in_force())
+        return response
+
+    def response_change(self, request: HttpRequest, obj: Ruleset) -> HttpResponse:
+        """As :meth:`response_add`."""
+        response = super().response_change(request, obj)
+        messages.info(request, in_force())
+        return response
 
     def delete_model(self, request: HttpRequest, obj: Ruleset) -> None:
         """Delete a ruleset, and keep that it is gone."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from .matching import Matcher
-from .properties import FAMILIES, base_of, is_client_written
+from .matching import Matcher, Members
+from .properties import FAMILIES, apply_filters, base_of, is_client_written
 from .rules import Action, Rule
 
 
@@ -46,12 +46,14 @@ class Finding:
 class Surroundings:
     """What a rule does not say itself.
 
-    ``fault_of`` says what is wrong with a property's name, None for one that somebody provides. ``checkpoint`` is
-    whether code asks this limiter. ``partition_by`` is what the ruleset is to be partitioned by.
+    ``fault_of`` says what is wrong with a property's name, None for one that somebody provides; ``choices_of`` the
+    values that it can have, none where any are possible. ``checkpoint`` is whether code asks this limiter.
+    ``partition_by`` is what the ruleset is to be partitioned by.
     """
 
     now: datetime
     fault_of: Callable[[str], str | None] = lambda _: None
+    choices_of: Callable[[str], Sequence[str]] = lambda _: ()
     checkpoint: bool = True
     partition_by: str | None = None
 
@@ -67,6 +69,7 @@ def lint(rules: Sequence[Rule], around: Surroundings) -> list[Finding]:
     for check in (unreachable, loose_shadow, same_meaning, broad_alone, client_written, perhaps_missing):
         found += check(in_force)
     found += unknown_property(in_force, around)
+    found += unknown_value(in_force, around)
     found += unpartitioned(in_force, around)
     order = {rule.name: number for number, rule in enumerate(rules)}
     return sorted(found, key=lambda finding: (order.get(finding.rule or "", -1), -finding.severity.rank))
@@ -225,6 +228,23 @@ def unknown_property(rules: Sequence[Rule], around: Surroundings) -> Iterator[Fi
                     "It is missing in every request: conditions on it do not hold, and all share one counter by it.",
                     "Correct the name, or register a provider.",
                     Severity.ERROR,
+                )
+
+
+def unknown_value(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
+    """Find conditions on values that a property never has, by what its provider says."""
+    for rule in rules:
+        for name, condition in dict.fromkeys(each for conditions in rule.matcher.alternatives for each in conditions):
+            choices = [apply_filters(name, choice) for choice in around.choices_of(name)]
+            strange = [value for value in condition if value is not None] if isinstance(condition, Members) else []
+            strange = sorted({*strange} - {*choices}) if choices else []
+            if strange:
+                yield Finding(
+                    rule.name,
+                    "unknown_value",
+                    f"asks whether {name} is {' or '.join(strange)}",
+                    f"Its values are {', '.join(map(str, choices))}: no request has another.",
+                    "Correct the value, or add it to the choices of the property's provider.",
                 )
 
 

@@ -184,6 +184,15 @@ except CommandError as error:
 """
 
 
+def test_that_nothing_was_found_is_said_beside_the_text(settings, capsys):
+    settings.ROOT_URLCONF = "tests.contrib.nothing"
+    settings.REST_FRAMEWORK = {}
+    call_command("ratelimit_import", "--from", "drf")
+    printed = capsys.readouterr()
+    assert "Nothing of drf was found" in printed.err
+    assert rulestext.load(printed.out, "draft.yaml") == {}
+
+
 def test_without_the_library_it_says_so():
     done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True, timeout=60)
     assert "django-ratelimit is not installed here" in done.stdout

@@ -136,6 +136,25 @@ def test_a_property_that_nobody_provides_is_an_error():
     assert finding.severity is Severity.ERROR
 
 
+@pytest.mark.parametrize(
+    ("match", "said"),
+    [
+        ({"plan": "free"}, None),
+        ({"plan": ["free", None]}, None),
+        ({"plan": {"prefix": "fr"}}, None),
+        ({"plan|lower": "pro"}, None),
+        ({"colour": "any"}, None),
+        ({"plan": "fre"}, "asks whether plan is fre"),
+        ({"plan|lower": "Pro"}, "asks whether plan|lower is Pro"),
+        ([{"plan": "Pro"}, {"path": "/x", "plan": ["free", "gold", "old"]}], "asks whether plan is gold or old"),
+    ],
+)
+def test_a_condition_on_a_value_that_is_none_of_its_propertys_choices_is_found(match, said):
+    choices = {"plan": ("free", "Pro")}
+    found = lint([rule("it", match=match)], Surroundings(NOW, choices_of=lambda name: choices.get(name[:4], ())))
+    assert [finding.message for finding in found if finding.code == "unknown_value"] == ([] if said is None else [said])
+
+
 def test_rules_without_a_checkpoint_and_a_checkpoint_without_rules_are_found():
     assert found(PER_IP, checkpoint=False) == [(None, "unknown_limiter")]
     assert found() == [(None, "no_rules")]

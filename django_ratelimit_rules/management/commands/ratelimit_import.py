@@ -37,6 +37,8 @@ class Command(BaseCommand):
                 raise
             raise CommandError(f"{source} is not installed here: {error}.") from error
         found = reader.drafts()
+        if not found:
+            self.stderr.write(f"Nothing of {source} was found in the views and settings of this project.")
         text = drafts.write(found, reader.HEADING)
         if output is None:
             self.stdout.write(text, ending="")

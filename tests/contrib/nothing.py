@@ -1,0 +1,3 @@
+"""A project without a view."""
+
+urlpatterns: list[object] = []
