@@ -138,9 +138,9 @@ def test_the_page_shows_values_as_people_type_them_and_one_sentence_per_rule(pag
 
 def test_a_save_says_from_when_on_it_is_obeyed_and_a_refused_one_does_not(page):
     edited, said = page(), "In force everywhere within 1 s."
-    assert not edited.fill(1, limit="many").save()
+    assert not edited.add(**NEW | {"limit": "many"}).save()
     assert said not in edited.text
-    assert edited.fill(1, limit="7").save()
+    assert edited.fill(0, limit="7").save()
     assert said in page().text
 
 
