@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -234,14 +235,11 @@ def _name(limiter: str, minute: int) -> str:
 def _numbers(minutes: Sequence[Mapping[bytes, bytes]]) -> dict[tuple[str, str], list[int]]:
     """Return the numbers of each rule and field, one a minute. What is none of ours is left out."""
     # In one pass and as they come: an hour of a long ruleset is ten thousands of them.
-    found: dict[bytes, list[int]] = {}
+    found: dict[bytes, list[int]] = defaultdict(lambda: [0] * MINUTES)
     for minute, stored in enumerate(minutes):
         for field, text in stored.items():
             if text.isdigit() and len(text) < 19:
-                row = found.get(field)
-                if row is None:
-                    row = found[field] = [0] * MINUTES
-                row[minute] = int(text)
+                found[field][minute] = int(text)
     named = ((field.decode(errors="replace").partition(":"), row) for field, row in found.items())
     return {(rule, field): row for (rule, _, field), row in named}
 

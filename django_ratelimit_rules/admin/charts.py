@@ -119,12 +119,13 @@ def _stacks(series: Series, most: int) -> str:
 def _bars(numbers: Sequence[int], below: Sequence[int], most: int) -> str:
     """Return the bars as one path, each on top of what stands below it."""
     path = []
-    for index, number in enumerate(numbers):
+    scale, x = HEIGHT / max(most, 1), 0
+    for number, under in zip(numbers, below, strict=True):
         if number > 0:
             # A single call in a busy hour must still be seen.
-            height = max(number * HEIGHT / most, 1)
-            bottom = HEIGHT - below[index] * HEIGHT / most
-            path.append(f"M{index * STEP} {bottom:.1f}v-{height:.1f}h{STEP - GAP}v{height:.1f}z")
+            height = f"{max(number * scale, 1):.1f}"
+            path.append(f"M{x} {HEIGHT - under * scale:.1f}v-{height}h{STEP - GAP}v{height}z")
+        x += STEP
     return "".join(path)
 
 

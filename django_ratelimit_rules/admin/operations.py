@@ -50,7 +50,8 @@ class GuardedFormSet(RulesFormSet):
         super().clean()
         # Rules that came in after the page was made stay as they are; new ones have no key yet, and come last.
         shown = [Stored(rule.pk or MAX_KEY, rule.position or 0, rule.engine_fields()) for rule in self._kept()]
-        before, after = ({self.instance.name: _plain(rules)} for rules in (self.stored, [*shown, *self.not_shown]))
+        before = {self.instance.name: self._before}
+        after = {self.instance.name: _plain([*shown, *self.not_shown])}
         lacking = guards.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
@@ -62,7 +63,11 @@ class GuardedFormSet(RulesFormSet):
     @cached_property
     def seen(self) -> str:
         """What the rules say now, as a digest: whoever sends back another one has seen other rules."""
-        return digest(_plain(self.stored))
+        return digest(self._before)
+
+    @cached_property
+    def _before(self) -> Plain:
+        return _plain(self.stored)
 
     def _kept(self) -> Iterable[Rule]:
         return (form.instance for form in self.forms if self._is_rule(form))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from datetime import timedelta
+from functools import lru_cache
 from hashlib import blake2b
 
 # Tuples of types for isinstance: what holds other values has no one text that could be compared or counted by.
@@ -101,6 +102,7 @@ def parse_duration(value: object, *, what: str = "period") -> int:
     return seconds
 
 
+@lru_cache(maxsize=1000)
 def _largest_unit(seconds: int) -> tuple[int, str]:
     unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
     return seconds // _SECONDS[unit], unit
