@@ -86,5 +86,6 @@ def forget() -> None:
 
 def connect() -> None:
     """Listen to checks, and be called by the refresher; called once by the app config."""
-    signals.checked.tell(note)
+    # Who is refused again within a second was noted when it began.
+    signals.checked.tell(note, again=False)
     refresher.also(write, WRITE_SECONDS)

@@ -166,8 +166,10 @@ class Limiter:
         known = denials.again(who, cost)
         if known is None:
             return None
-        ruleset, planned, result = known
-        return self._announce(ruleset, planned, result, cost, perf_counter() - started, CHECK)
+        asked, result = known
+        seconds = perf_counter() - started
+        signals.checked.announce(Limiter, self.name, result, asked.ruleset, asked.plan, seconds, again=True)
+        return result
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""

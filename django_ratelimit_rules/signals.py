@@ -48,16 +48,19 @@ class Announcement(Signal):
         super().__init__(use_caching=True)
         self._names = ("limiter", *names)
         self._own: list[Callable[..., None]] = []
+        self._own_again: list[Callable[..., None]] = []
 
-    def tell(self, receiver: Callable[..., None]) -> None:
-        """Call this function of the app's own from now on."""
+    def tell(self, receiver: Callable[..., None], *, again: bool = True) -> None:
+        """Call this function of the app's own from now on; ``again`` also with what it heard a moment ago."""
         if receiver not in self._own:
             self._own.append(receiver)
+            if again:
+                self._own_again.append(receiver)
 
-    def announce(self, sender: Any, *said: Any) -> None:
-        """Call all receivers. Never raises."""
+    def announce(self, sender: Any, *said: Any, again: bool = False) -> None:
+        """Call all receivers; ``again`` when the same was announced of the same caller a moment ago. Never raises."""
         try:
-            for receiver in self._own:
+            for receiver in self._own_again if again else self._own:
                 receiver(*said)
             if self.receivers:
                 self.send_robust(sender, **dict(zip(self._names, said, strict=True)))

@@ -18,15 +18,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.core.signals import setting_changed
 
 from ..calls import SAFE
 from ..conf import settings
-from ..engine import Algorithm, Hit, Hits, Plan, Result, Ruleset, Tally
+from ..engine import Algorithm, Evaluation, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
-from ..engine.results import Number, refused_again
+from ..engine.results import BLOCK, Number
 from . import CHECK, Verb
 from .redis import RedisCounters
 
@@ -57,14 +57,15 @@ class Denial:
         """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
         return now < self.until and hits.terms[0] is self.terms and cost >= self.cost
 
-    def refuse(self, cost: Number, now: float) -> list[Tally]:
+    def refuse(self, cost: Number, now: float) -> Tally:
         """Return what Redis would say."""
         used, count, _, banned, _, retry = self.tally
         if not banned and not self.terms.looked:
             self.missed += cost
         left = ceil((self.ends - now) * 1000)
         never = not banned and cost > self.terms.limit
-        return [new_tuple(Tally, (used, count + self.missed, True, banned, left, -1 if never else min(retry, left)))]
+        wait = -1 if never else min(retry, left)
+        return new_tuple(Tally, (used, count + self.missed, True, banned, left, wait))  # type: ignore[no-any-return]
 
 
 class Denials(RedisCounters):
@@ -116,7 +117,7 @@ class Denials(RedisCounters):
     def _refused(self, name: str, hits: Hits, cost: Number, now: float) -> list[Tally] | None:
         """Return what Redis would say, None when it has to be asked."""
         denial = self._kept.get(name)
-        return denial.refuse(cost, now) if denial is not None and denial.stands(hits, cost, now) else None
+        return [denial.refuse(cost, now)] if denial is not None and denial.stands(hits, cost, now) else None
 
     def _missed(self, name: str) -> Number:
         """Return what was refused here since Redis was asked last, to be told to it now."""
@@ -157,13 +158,35 @@ class Denials(RedisCounters):
         return self._kept.get(self.namespace() + hits.keys[0])
 
 
-class Asked(NamedTuple):
-    """A call that was refused: by what, and what it was told."""
+class Asked:
+    """A call that was refused, and how to say so again."""
 
-    denial: Denial
-    ruleset: Ruleset
-    plan: Plan
-    result: Result
+    __slots__ = ("_evaluation", "_limiter", "denial", "plan", "ruleset")
+
+    def __init__(self, denial: Denial, ruleset: Ruleset, plan: Plan, result: Result) -> None:
+        self.denial = denial
+        self.ruleset = ruleset
+        self.plan = plan
+        (self._evaluation,) = result.evaluations
+        self._limiter = result.limiter
+
+    def result(self, cost: Number, now: float) -> Result:
+        """Return what :func:`engine.decide` would say of the same plan now."""
+        _, count, _, _, reset_ms, retry_ms = self.denial.refuse(cost, now)
+        rule, action, outcome, _, used, limit, period, remaining, exceeded, banned, _ = self._evaluation
+        over = (remaining, exceeded, banned, reset_ms / 1000)
+        evaluation = new_tuple(Evaluation, (rule, action, outcome, count, used, limit, period, *over))
+        # Without __init__, which would set all fields to what the class says anyhow.
+        result: Result = object.__new__(Result)
+        result.limiter = self._limiter
+        result.action = BLOCK
+        result.matched = result.exceeded = True
+        result.rule = rule
+        result.evaluations = (evaluation,)
+        result.most_restrictive = evaluation
+        result.retry_after = None if retry_ms < 0 else retry_ms / 1000
+        result.cost = cost
+        return result
 
 
 _asked: dict[Who, Asked] = {}
@@ -182,15 +205,13 @@ def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
     return (limiter, *identifier.items())
 
 
-def again(who: Who, cost: Number) -> tuple[Ruleset, Plan, Result] | None:
-    """Return how a call was planned that was refused lately and must be refused still, and its result now."""
+def again(who: Who, cost: Number) -> tuple[Asked, Result] | None:
+    """Return a call that was refused lately and must be refused still, and its result now."""
     asked = _asked.get(who)
-    if asked is None:
-        return None
-    denial, ruleset, plan, result = asked
-    now = monotonic()
-    if now < denial.until and type(cost) is int and denial.cost <= cost < SAFE:
-        return ruleset, plan, refused_again(result, denial.refuse(cost, now)[0])
+    if asked is not None:
+        now = monotonic()
+        if now < asked.denial.until and type(cost) is int and asked.denial.cost <= cost < SAFE:
+            return asked, asked.result(cost, now)
     return None
 
 

@@ -163,21 +163,6 @@ def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
     )
 
 
-def refused_again(before: Result, tally: Tally) -> Result:
-    """Return what :func:`decide` would of the same plan, refused by its first hit before, with another tally."""
-    _, count, _, _, reset_ms, retry_ms = tally
-    result: Result = object.__new__(Result)
-    result.__dict__.update(before.__dict__)
-    (evaluation,) = before.evaluations
-    # In the order of the fields; all others are as they were.
-    evaluation = new_tuple(Evaluation, (*evaluation[:3], count, *evaluation[4:10], reset_ms / 1000))
-    result.evaluations = (evaluation,)
-    result.most_restrictive = evaluation
-    result.retry_after = None if retry_ms < 0 else retry_ms / 1000
-    result.decision = None
-    return result
-
-
 def failed(limiter: str, mode: Mode, failure_mode: FailureMode, retry_after: float | None = None) -> Result:
     """Return the result of a check that failed, as the failure mode has it (``local`` without counters allows)."""
     blocks = failure_mode is FailureMode.CLOSED and mode is Mode.ENFORCE
