@@ -218,7 +218,8 @@ def again(who: Who, cost: Number) -> tuple[Asked, Result] | None:
 def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan, result: Result) -> None:
     """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
     hits = plan.hits
-    if isinstance(counters, Denials) and hits.chain is not None and hits.chain.terms is not None:
+    static = hits.chain is not None and hits.chain.terms is not None
+    if static and isinstance(counters, Denials) and counters.has_one_namespace():
         denial = counters.denial(hits)
         if denial is not None:
             if len(_asked) >= counters.most():

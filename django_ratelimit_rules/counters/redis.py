@@ -232,6 +232,10 @@ class RedisCounters:
         except Exception as error:
             raise CountersUnavailable(f"the KEY_FUNCTION of cache alias {self.alias!r} failed: {error!r}") from error
 
+    def has_one_namespace(self) -> bool:
+        """Whether :meth:`namespace` is the same for every call: a key function of the project's own may tell apart."""
+        return self._django_cache().key_func is default_key_func
+
     def begin_anew(self) -> None:
         """Leave to the parent what is its own: called in a forked child."""
         # A thread of the parent's may have held the breaker's lock.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import fields
 from types import MappingProxyType
@@ -259,6 +260,21 @@ def test_a_project_hears_of_each_refusal_and_the_log_of_the_first_second_fourth_
         checked.disconnect(hear)
     assert heard == [*range(1, 12)]
     assert [record.args[4] for record in caplog.records if "exceeded" in record.msg] == [3, 4, 6, 10]
+
+
+tenant = threading.local()
+
+
+def tenant_key(key: str, prefix: str, version: int) -> str:
+    return f"{tenant.name}:{prefix}:{version}:{key}"
+
+
+def test_a_refusal_for_one_tenant_is_none_for_another(settings):
+    settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_FUNCTION": f"{__name__}.tenant_key"}}
+    with override_ruleset("api", [WINDOW]):
+        limiter = Limiter("api")
+        for tenant.name in ("north", "south"):
+            assert [limiter.check({"user": 1}).blocked for _ in range(4)] == [False, False, True, True]
 
 
 def test_a_record_holds_each_refusal(settings):
