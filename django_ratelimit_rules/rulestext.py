@@ -41,6 +41,8 @@ DEFAULTS: dict[str, Any] = {
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
+MOST_PLAINS = 1000
+_plains: dict[str, Plain] = {}
 
 
 class Text(NamedTuple):
@@ -81,12 +83,19 @@ def rule_of_row(row: Rule) -> Plain:
 
 
 def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
-    """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned."""
-    try:
-        rule = made_of(fields)
-    except UNREADABLE:
-        return _rule(fields)
-    return rule_of(rule)
+    """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned. Shared: not to be changed."""
+    # By the text, as in made_of: a page that is saved asks for each of hundreds several times.
+    said = repr(fields)
+    plain = _plains.get(said)
+    if plain is None:
+        try:
+            plain = rule_of(made_of(fields))
+        except UNREADABLE:
+            plain = _rule(fields)
+        if len(_plains) >= MOST_PLAINS:
+            _plains.clear()
+        _plains[said] = plain
+    return plain
 
 
 def rule_of(rule: engine.Rule) -> Plain:
