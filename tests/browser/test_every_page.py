@@ -85,12 +85,12 @@ def test_every_other_page_is_accessible_and_has_one_title(page, rich, faults):
 def test_what_forms_answer_is_accessible(page, rich, faults):
     page.goto(address("explain") + f"?limiter=search&ip={CLIENT}")
     page.get_by_role("button", name="Explain").click()
-    assert page.locator(".ratelimit-explanation tbody tr").count() > 3
+    page.locator(".ratelimit-explanation tbody tr").nth(3).wait_for()
     assert faults() == []
     page.goto(address("import"))
     page.get_by_label("Text").fill("search:\n  rules:\n    - {name: first, limit: 9, period: 1m}\n")
     page.get_by_role("button", name="Show what would change").click()
-    assert page.locator(".ratelimit-changes li").count() > 3
+    page.locator(".ratelimit-changes li").nth(3).wait_for()
     assert faults() == []
 
 
