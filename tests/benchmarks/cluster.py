@@ -85,6 +85,7 @@ def failover(cluster: Any) -> None:
     from tests.servers import wait_until
 
     cluster.flush()
+    cluster.promote_after(NODE_TIMEOUT)
     rules = [Rule("all", limit=LIMIT, period=600)]
     with override_ruleset("failover", rules), load("failover", lambda _: {}) as calls:
         master, replica = cluster.owner_of("{failover}"), cluster.replica_of("{failover}")

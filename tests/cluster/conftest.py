@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clusters import Cluster, redis_cluster
+from tests.clusters import NODE_TIMEOUT, PATIENCE, Cluster, redis_cluster
 
 FACTORY = "django_ratelimit_rules.counters.cluster.ClusterConnectionFactory"
-OPTIONS = {"CONNECTION_FACTORY": FACTORY, "SOCKET_TIMEOUT": 1, "SOCKET_CONNECT_TIMEOUT": 1}
+OPTIONS = {"CONNECTION_FACTORY": FACTORY, "SOCKET_TIMEOUT": 5, "SOCKET_CONNECT_TIMEOUT": 5}
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +27,13 @@ def cluster(running_cluster, settings) -> Cluster:
 
 
 @pytest.fixture
-def fragile_cluster(cluster) -> Iterator[Cluster]:
-    """The same for tests that break it: it is put together again after them."""
+def fragile_cluster(cluster, settings) -> Iterator[Cluster]:
+    """The same for tests that break it: everybody is quick to notice, and it is put together again after them."""
+    settings.CACHES = {"default": alias(cluster, SOCKET_TIMEOUT=1, SOCKET_CONNECT_TIMEOUT=1)}
+    cluster.promote_after(NODE_TIMEOUT)
     yield cluster
     cluster.wait_until_well()
+    cluster.promote_after(PATIENCE)
 
 
 def alias(cluster: Cluster, who: str = "", **options: object) -> dict[str, object]:
