@@ -17,7 +17,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
-from . import facts, sometimes
+from . import facts, sometimes, threads
 from .engine.explanation import NotAsked
 from .engine.properties import apply_filters, base_of
 from .engine.values import ANONYMOUS, bounded, canonical
@@ -172,7 +172,7 @@ class RequestIdentifier:
         try:
             if name in _OF_USER:
                 self._user = await _load_user(self.request)
-                self._texts[name] = canonical(await _asked(_OF_USER[name], self._user), name)
+                self._texts[name] = canonical(await threads.call(_OF_USER[name], self._user), name)
             elif name not in _said(self.request):
                 _said(self.request)[name] = await _acall(provider_of(name), self.request)
         except Exception as error:  # noqa: BLE001 -- a project's provider or user model may raise anything
@@ -192,13 +192,6 @@ def _is_lazy(user: object) -> bool:
 async def _load_user(request: HttpRequest) -> object:
     user = getattr(request, "user", None)
     return await request.auser() if _is_lazy(user) and hasattr(request, "auser") else user
-
-
-async def _asked(fact: Callable[[Any], object], user: object) -> object:
-    try:
-        return fact(user)
-    except SynchronousOnlyOperation:
-        return await sync_to_async(fact)(user)
 
 
 async def _acall(provider: Provider | None, request: HttpRequest) -> object:

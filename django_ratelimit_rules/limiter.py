@@ -12,10 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 
-from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals
+from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals, threads
 from .calls import Identifier, cost_of, values, values_of_request
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb, denials
@@ -146,7 +145,10 @@ class Limiter:
                     else engine.plan(ruleset, value_of, context)
                 )
             except CallableFailed as error:
-                planned = await _plan_in_thread(error, ruleset, value_of, context)
+                # A limit that code computes looked up the user, say.
+                if not threads.wants_thread(error):
+                    raise
+                planned = await sync_to_async(engine.plan)(ruleset, value_of, context)
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
@@ -325,11 +327,8 @@ class Limiter:
         results = results_of(request)
         if self.name not in results:
             built = identifiers.RequestIdentifier(request, kwargs)
-            try:
-                value_of = values_of_request(built, identifier)
-            except SynchronousOnlyOperation:
-                # The facts hold a lazy user, say.
-                value_of = await sync_to_async(values_of_request)(built, identifier)
+            # The facts may hold a lazy user, say.
+            value_of = await threads.call(values_of_request, built, identifier)
             given = request if context is None else context
             results[self.name] = await self._acheck(value_of, cost_of(cost), given, request=built)
         return results[self.name]
@@ -455,14 +454,6 @@ def results_of(request: HttpRequest) -> dict[str, Result]:
 
 def _off(limiter: str) -> Ruleset:
     return Ruleset(limiter, mode=OFF)
-
-
-async def _plan_in_thread(error: CallableFailed, ruleset: Ruleset, value_of: ValueOf, context: object) -> Plan:
-    """Plan in a thread, where a limit that code computes failed because it may not look up the user, say, in async
-    code. Raises any other failure again."""
-    if not isinstance(error.__cause__, SynchronousOnlyOperation):
-        raise error
-    return await sync_to_async(engine.plan)(ruleset, value_of, context)
 
 
 def _passed(result: Result) -> Result:

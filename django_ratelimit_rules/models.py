@@ -24,6 +24,7 @@ from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
+from .lately import lately
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]
@@ -50,10 +51,7 @@ FAILURE_MODES = [
 # What a rule with `response` may ask about an answer.
 ANSWER_PROPERTIES = ("status", "login")
 
-# Rules made of rows lately, by what the rows said: a page that is saved asks for each of hundreds several times.
-MOST_MADE = 1000
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_made: dict[str, engine.Rule] = {}
 
 
 class DurationField(BaseDurationField):
@@ -376,17 +374,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
+@lately
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:
     """Return the rule that such fields say, the same one for the same text. Raises InvalidRule, as the engine does."""
-    # Not by the fields themselves: to Python, 1 and true are equal.
-    said = repr(fields)
-    rule = _made.get(said)
-    if rule is None:
-        rule = engine.Rule(**fields)
-        if len(_made) >= MOST_MADE:
-            _made.clear()
-        _made[said] = rule
-    return rule
+    return engine.Rule(**fields)
 
 
 def _put_right(fields: dict[str, Any], field: str) -> None:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 
+from . import threads
 from .engine import Result
 from .exceptions import CallableFailed
 from .identifiers import http_request
@@ -80,11 +79,7 @@ class Question:
         if self.is_plain:
             return await self.limiter.acheck_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
         try:
-            try:
-                asked = self._asked(request, args, kwargs)
-            except SynchronousOnlyOperation:
-                # A plain function that looks at the user, say.
-                asked = await sync_to_async(self._asked)(request, args, kwargs)
+            asked = await threads.call(self._asked, request, args, kwargs)
             for name in ("identifier", "cost"):
                 if isinstance(asked[name], Awaitable):
                     asked[name] = await asked[name]

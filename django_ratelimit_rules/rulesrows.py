@@ -7,10 +7,10 @@ the same. For making and compiling thousands of rules, at every change of one, w
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from django.db import connections, router, transaction
 from django.db.models import BooleanField, DateTimeField, JSONField, QuerySet, TextField
@@ -24,6 +24,18 @@ logger = logging.getLogger(__name__)
 
 Columns = tuple[Any, ...]
 AS_TEXT = (BooleanField, DateTimeField, JSONField)
+
+
+class MadeOfRows(Protocol):
+    """What was made of one ruleset's rows, its own first, with these rows."""
+
+    @property
+    def rows(self) -> list[Columns]:
+        """What they said."""
+        ...
+
+
+Made = TypeVar("Made", bound=MadeOfRows)
 
 
 class Read(NamedTuple):
@@ -59,7 +71,7 @@ class Rows:
         database = router.db_for_write(Ruleset)
         with _apart(database):
             said = rows_of(database)
-            known = {key: read for key, read in self._read.items() if read.rows == said.get(key)}
+            known = unchanged(self._read, said)
             if len(known) == len(said) == len(self._read):
                 return self._tiers
             changed = Ruleset.objects.using(database).filter(pk__in=said.keys() - known.keys())
@@ -106,6 +118,11 @@ class Rows:
 def _apart(database: str) -> AbstractContextManager[None]:
     """Keep what fails here, such as a table that is missing, from spoiling a transaction of the request's own."""
     return transaction.atomic(using=database) if connections[database].in_atomic_block else nullcontext()
+
+
+def unchanged(made: Mapping[int, Made], said: Mapping[int, list[Columns]]) -> dict[int, Made]:
+    """Return those of what was made of rulesets' rows whose rows say what they said then."""
+    return {key: each for key, each in made.items() if each.rows == said.get(key)}
 
 
 def rows_of(database: str) -> dict[int, list[Columns]]:

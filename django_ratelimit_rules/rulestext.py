@@ -24,6 +24,7 @@ from . import engine, rulesrows, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
+from .lately import lately
 from .models import Rule, Ruleset, is_storable, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
@@ -41,8 +42,6 @@ DEFAULTS: dict[str, Any] = {
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
-MOST_PLAINS = 1000
-_plains: dict[str, Plain] = {}
 
 
 class Text(NamedTuple):
@@ -82,20 +81,13 @@ def rule_of_row(row: Rule) -> Plain:
     return rule_of_fields(row.engine_fields())
 
 
+@lately
 def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
     """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned. Shared: not to be changed."""
-    # By the text, as in made_of: a page that is saved asks for each of hundreds several times.
-    said = repr(fields)
-    plain = _plains.get(said)
-    if plain is None:
-        try:
-            plain = rule_of(made_of(fields))
-        except UNREADABLE:
-            plain = _rule(fields)
-        if len(_plains) >= MOST_PLAINS:
-            _plains.clear()
-        _plains[said] = plain
-    return plain
+    try:
+        return rule_of(made_of(fields))
+    except UNREADABLE:
+        return _rule(fields)
 
 
 def rule_of(rule: engine.Rule) -> Plain:
@@ -112,7 +104,7 @@ def stored_text() -> str:
     """Return the whole admin tier as YAML. A ruleset whose rows say what they said the last time is not made anew."""
     global _texts
     said = rulesrows.rows_of(router.db_for_write(Ruleset))
-    known = {key: text for key, text in _texts.items() if text.rows == said.get(key)}
+    known = rulesrows.unchanged(_texts, said)
     changed = rows().filter(pk__in=said.keys() - known.keys())
     made = {row.pk: Text(said[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
     # Swapped whole: another thread may be at it.

@@ -15,6 +15,7 @@ from .. import rulesets, rulestext, versions
 from ..divergence import TARGET, Divergence
 from ..engine import Action
 from ..models import Rule, Ruleset
+from ..replay.text import plural
 from ..tiers import Tier, TierRules
 from ..versions import Author
 from . import guards, lasthour, moving
@@ -148,7 +149,7 @@ def _blocking(limiter: str, mode: str) -> Iterator[str]:
     limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
     if limits:
         verb = "will block" if mode == "enforce" else "will no longer block"
-        yield f"{len(limits)} limit{'s' if len(limits) > 1 else ''} {verb}: {', '.join(limits)}."
+        yield f"{len(limits)} {plural('limit', len(limits))} {verb}: {', '.join(limits)}."
 
 
 def _mode_above(limiter: str) -> Iterator[str]:

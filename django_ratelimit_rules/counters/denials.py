@@ -9,7 +9,7 @@ counters.
 Only a refusal by the first rule that counts is kept: counters before it would have to be told of each call. The calls
 answered here are added to the refusing counter's ``count`` when Redis is asked next.
 
-Whoever asks the very same again, by :func:`who`, is not even planned for: :func:`again` has plan and tallies.
+Whoever asks the very same again, by :func:`who`, is not even planned for: :func:`again` has the result.
 """
 
 from __future__ import annotations
