@@ -87,5 +87,5 @@ def forget() -> None:
 def connect() -> None:
     """Listen to checks, and be called by the refresher; called once by the app config."""
     # Who is refused again within a second was noted when it began.
-    signals.checked.tell(note, again=False)
+    signals.checked.tell(note)
     refresher.also(write, WRITE_SECONDS)

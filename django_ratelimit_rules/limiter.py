@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -164,13 +164,13 @@ class Limiter:
 
     def _again(self, who: Who, cost: Number) -> Result | None:
         """Refuse a call as lately, without asking Redis; None when that is not certain."""
-        started = perf_counter()
-        known = denials.again(who, cost)
-        if known is None:
+        started = monotonic()
+        asked = denials.again(who, cost, started)
+        if asked is None:
             return None
-        asked, result = known
-        seconds = perf_counter() - started
-        signals.checked.announce(Limiter, self.name, result, asked.ruleset, asked.plan, seconds, again=True)
+        result = asked.result(cost, started)
+        seconds = monotonic() - started
+        signals.checked.announce(Limiter, self.name, result, asked.ruleset, asked.plan, seconds, refused_again=True)
         return result
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:

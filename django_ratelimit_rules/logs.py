@@ -67,11 +67,18 @@ def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None,
         if not evaluation.exceeded:
             continue
         terms, key = (hits.terms[number], keys[number]) if number < len(keys) else (None, "-")
-        blocked = evaluation.result is BLOCK
-        if not blocked or _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
-            decision = result.decision if blocked else None
-            level = logging.WARNING if blocked else logging.INFO
-            _log_exceeded(limiter, evaluation, key, ruleset.version, decision, level)
+        if evaluation.result is not BLOCK:
+            _log_exceeded(limiter, evaluation, key, ruleset.version, None, logging.INFO)
+        elif _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
+            _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
+
+
+def log_refusal(limiter: str, result: Result, ruleset: Ruleset, plan: Plan, _seconds: float) -> None:
+    """As :func:`log_check`, of one rule's refusal that is said again."""
+    hits, evaluation = plan.hits, result.evaluations[0]
+    key = hits.keys[0]
+    if _chosen(_refused(limiter, evaluation, hits.terms[0], key, result.cost)):
+        _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
 
 
 def _log_passed_over(limiter: str, rules: Iterable[Rule]) -> None:
@@ -150,7 +157,7 @@ def _one_line(error: Exception) -> str:
 
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
-    signals.checked.tell(log_check)
+    signals.checked.tell(log_check, refused_again=log_refusal)
     signals.failed.tell(log_failure)
     signals.compared.tell(log_comparison)
     setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.logs")

@@ -106,16 +106,17 @@ shadow = Counter(
 class Waiting:
     """What one limiter's checks counted since the counters were last brought up to date.
 
-    ``chains`` count the calls that all rules of a chain let pass, which are most; ``evaluations`` the other rules that
-    were met, by the labels of their counter.
+    ``chains`` count the calls that all rules of a chain let pass, which are most; ``refusals`` those that its first
+    rule refused again, most of a flood; ``evaluations`` the other rules that were met, by the labels of their counter.
     """
 
-    __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "seconds")
+    __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "refusals", "seconds")
 
     def __init__(self) -> None:
         self.calls = 0
         self.blocked = 0
         self.chains: dict[Chain, int] = {}
+        self.refusals: dict[Chain, int] = {}
         self.evaluations: dict[Labels, int] = {}
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS) + 1)
@@ -128,6 +129,10 @@ class Waiting:
                 if rule is not None:
                     labels = (rule.name, rule.action, ALLOW, False)
                     found[labels] = found.get(labels, 0) + number
+        for chain, number in self.refusals.items():
+            rule = chain.steps[0].rule
+            labels = (rule.name, rule.action, BLOCK, True)
+            found[labels] = found.get(labels, 0) + number
         return found
 
 
@@ -145,8 +150,9 @@ class Children:
 
     def add(self, waiting: Waiting) -> None:
         """Count what waited."""
-        self.allow.inc(waiting.calls - waiting.blocked)
-        self.block.inc(waiting.blocked)
+        blocked = waiting.blocked + sum(waiting.refusals.values())
+        self.allow.inc(waiting.calls - blocked)
+        self.block.inc(blocked)
         for labels, number in waiting.by_labels().items():
             child = self._evaluations.get(labels)
             if child is None:
@@ -178,12 +184,7 @@ _shown: dict[tuple[str, str], tuple[int, int]] = {}
 def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, seconds: float) -> None:
     """Receiver of ``signals.checked``: counts in plain numbers, which a scrape turns into metrics."""
     with _lock:
-        waiting = _waiting.get(limiter)
-        if waiting is None:
-            waiting = _waiting[limiter] = Waiting()
-        waiting.calls += 1
-        waiting.seconds += seconds
-        waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
+        waiting = _waiting_of(limiter, seconds)
         chain = plan.hits.chain if plan is not None and not result.exceeded else None
         if chain is not None and not result.error:
             waiting.chains[chain] = waiting.chains.get(chain, 0) + 1
@@ -191,6 +192,27 @@ def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | No
             _count_evaluations(waiting, result)
     if MULTIPROCESS:
         # Whoever scrapes reads this process's files, and cannot ask it to bring them up to date.
+        settle()
+
+
+def _waiting_of(limiter: str, seconds: float) -> Waiting:
+    """Return what waits to be counted of a limiter, with one more call in it."""
+    waiting = _waiting.get(limiter)
+    if waiting is None:
+        waiting = _waiting[limiter] = Waiting()
+    waiting.calls += 1
+    waiting.seconds += seconds
+    waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
+    return waiting
+
+
+def count_refusal(limiter: str, _result: Result, _ruleset: Ruleset, plan: Plan, seconds: float) -> None:
+    """As :func:`count_check`, of a chain's first rule that refuses somebody again."""
+    chain: Any = plan.hits.chain
+    with _lock:
+        refusals = _waiting_of(limiter, seconds).refusals
+        refusals[chain] = refusals.get(chain, 0) + 1
+    if MULTIPROCESS:
         settle()
 
 
@@ -291,7 +313,7 @@ def _fork() -> None:
 
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
-    signals.checked.tell(count_check)
+    signals.checked.tell(count_check, refused_again=count_refusal)
     signals.failed.tell(count_error)
     signals.compared.tell(count_comparison)
     signals.near_limit.tell(count_near)

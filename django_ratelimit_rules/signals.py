@@ -48,19 +48,20 @@ class Announcement(Signal):
         super().__init__(use_caching=True)
         self._names = ("limiter", *names)
         self._own: list[Callable[..., None]] = []
-        self._own_again: list[Callable[..., None]] = []
+        self._own_of_refusals: list[Callable[..., None]] = []
 
-    def tell(self, receiver: Callable[..., None], *, again: bool = True) -> None:
-        """Call this function of the app's own from now on; ``again`` also with what it heard a moment ago."""
+    def tell(self, receiver: Callable[..., None], *, refused_again: Callable[..., None] | None = None) -> None:
+        """Call this function of the app's own from now on; of whom one rule refused a moment ago and refuses again, as
+        most of a flood, call ``refused_again`` in its place, or nothing."""
         if receiver not in self._own:
             self._own.append(receiver)
-            if again:
-                self._own_again.append(receiver)
+            if refused_again is not None:
+                self._own_of_refusals.append(refused_again)
 
-    def announce(self, sender: Any, *said: Any, again: bool = False) -> None:
-        """Call all receivers; ``again`` when the same was announced of the same caller a moment ago. Never raises."""
+    def announce(self, sender: Any, *said: Any, refused_again: bool = False) -> None:
+        """Call all receivers; ``refused_again`` as in :meth:`tell`. Never raises."""
         try:
-            for receiver in self._own_again if again else self._own:
+            for receiver in self._own_of_refusals if refused_again else self._own:
                 receiver(*said)
             if self.receivers:
                 self.send_robust(sender, **dict(zip(self._names, said, strict=True)))

@@ -57,15 +57,15 @@ class Denial:
         """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
         return now < self.until and hits.terms[0] is self.terms and cost >= self.cost
 
-    def refuse(self, cost: Number, now: float) -> Tally:
-        """Return what Redis would say."""
-        used, count, _, banned, _, retry = self.tally
-        if not banned and not self.terms.looked:
-            self.missed += cost
-        left = ceil((self.ends - now) * 1000)
-        never = not banned and cost > self.terms.limit
-        wait = -1 if never else min(retry, left)
-        return new_tuple(Tally, (used, count + self.missed, True, banned, left, wait))  # type: ignore[no-any-return]
+    def refuse(self, cost: Number, now: float) -> tuple[Number, int, int]:
+        """Count a call, and return what Redis would say then: count, reset_ms and retry_ms."""
+        tally, left = self.tally, ceil((self.ends - now) * 1000)
+        if not tally.banned:
+            if not self.terms.looked:
+                self.missed += cost
+            if cost > self.terms.limit:
+                return tally.count + self.missed, left, -1
+        return tally.count + self.missed, left, tally.retry_ms if tally.retry_ms < left else left
 
 
 class Denials(RedisCounters):
@@ -117,7 +117,10 @@ class Denials(RedisCounters):
     def _refused(self, name: str, hits: Hits, cost: Number, now: float) -> list[Tally] | None:
         """Return what Redis would say, None when it has to be asked."""
         denial = self._kept.get(name)
-        return [denial.refuse(cost, now)] if denial is not None and denial.stands(hits, cost, now) else None
+        if denial is None or not denial.stands(hits, cost, now):
+            return None
+        count, reset_ms, retry_ms = denial.refuse(cost, now)
+        return [denial.tally._replace(count=count, reset_ms=reset_ms, retry_ms=retry_ms)]
 
     def _missed(self, name: str) -> Number:
         """Return what was refused here since Redis was asked last, to be told to it now."""
@@ -161,27 +164,27 @@ class Denials(RedisCounters):
 class Asked:
     """A call that was refused, and how to say so again."""
 
-    __slots__ = ("_evaluation", "_limiter", "denial", "plan", "ruleset")
+    __slots__ = ("_counter", "_limiter", "_rule", "denial", "plan", "ruleset")
 
     def __init__(self, denial: Denial, ruleset: Ruleset, plan: Plan, result: Result) -> None:
         self.denial = denial
         self.ruleset = ruleset
         self.plan = plan
-        (self._evaluation,) = result.evaluations
         self._limiter = result.limiter
+        rule, action, outcome, _, *counter, _ = result.evaluations[0]
+        self._rule = (rule, action, outcome)
+        self._counter = tuple(counter)
 
     def result(self, cost: Number, now: float) -> Result:
         """Return what :func:`engine.decide` would say of the same plan now."""
-        _, count, _, _, reset_ms, retry_ms = self.denial.refuse(cost, now)
-        rule, action, outcome, _, used, limit, period, remaining, exceeded, banned, _ = self._evaluation
-        over = (remaining, exceeded, banned, reset_ms / 1000)
-        evaluation = new_tuple(Evaluation, (rule, action, outcome, count, used, limit, period, *over))
+        count, reset_ms, retry_ms = self.denial.refuse(cost, now)
+        evaluation = new_tuple(Evaluation, (*self._rule, count, *self._counter, reset_ms / 1000))
         # Without __init__, which would set all fields to what the class says anyhow.
         result: Result = object.__new__(Result)
         result.limiter = self._limiter
         result.action = BLOCK
         result.matched = result.exceeded = True
-        result.rule = rule
+        result.rule = self._rule[0]
         result.evaluations = (evaluation,)
         result.most_restrictive = evaluation
         result.retry_after = None if retry_ms < 0 else retry_ms / 1000
@@ -205,13 +208,13 @@ def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
     return (limiter, *identifier.items())
 
 
-def again(who: Who, cost: Number) -> tuple[Asked, Result] | None:
-    """Return a call that was refused lately and must be refused still, and its result now."""
+def again(who: Who, cost: Number, now: float) -> Asked | None:
+    """Return a call that was refused lately and must be refused still."""
     asked = _asked.get(who)
     if asked is not None:
-        now = monotonic()
-        if now < asked.denial.until and type(cost) is int and asked.denial.cost <= cost < SAFE:
-            return asked, asked.result(cost, now)
+        denial = asked.denial
+        if now < denial.until and type(cost) is int and denial.cost <= cost < SAFE:
+            return asked
     return None
 
 
