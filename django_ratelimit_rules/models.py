@@ -331,11 +331,13 @@ class Rule(models.Model):
 
     def partition_problem(self, partition_by: str) -> dict[str, str]:
         """Return what is wrong with the rule in a ruleset that is partitioned so, by field; nothing for bad rows."""
+        if not partition_by:
+            return {}
         try:
             rule = self.to_engine()
         except UNREADABLE:
             return {}
-        if not partition_by or not rule.counts or partition_by in rule.characteristics:
+        if not rule.counts or partition_by in rule.characteristics:
             return {}
         return {"characteristics": f"The ruleset is partitioned by {partition_by}: every rule must count by it."}
 

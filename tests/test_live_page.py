@@ -50,6 +50,11 @@ def test_a_single_call_in_a_busy_hour_is_still_seen():
     assert "M12 36.0v-1.0h3" in Charts(FIRST).of("per_ip", both)
 
 
+def test_numbers_that_contradict_each_other_are_drawn_as_far_as_there_is_room():
+    drawn = ElementTree.fromstring(f"<div>{Charts(FIRST).of('per_ip', series(1, 9, 3))}</div>")
+    assert [path.get("d") for path in drawn.iter("path")] == ["", "M120 36.0v-36.0h3v36.0z", "M120 0.0v-36.0h3v36.0z"]
+
+
 def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_it():
     marked = Charts(FIRST, [Mark(FIRST + 90, "version 3")])
     drawn = ElementTree.fromstring(f"<div>{marked.of('per_ip', series(1200, 6, 2))}</div>")

@@ -17,6 +17,8 @@ from ..live import MINUTES, Series
 
 HEIGHT, STEP, GAP = 36, 4, 1
 WIDTH = STEP * MINUTES
+# Heights are written to a tenth; a page of long rulesets writes tens of thousands.
+TENTHS = [f"{tenth / 10:.1f}" for tenth in range(10 * HEIGHT + 1)]
 # Rows of the table stand for some minutes together, or 200 rules would be 12,000 rows.
 TOGETHER = 10
 QUIET = SafeString('<span class="ratelimit-quiet">No calls in the last hour.</span>')
@@ -106,8 +108,8 @@ class Charts:
 
 def _stacks(series: Series, most: int) -> str:
     """Return what passed, what was over the limit but not blocked, and what was blocked, on top of each other."""
-    passed = [calls - over for calls, over in zip(series.calls, series.exceeded, strict=True)]
-    over = [exceeded - blocked for exceeded, blocked in zip(series.exceeded, series.blocked, strict=True)]
+    passed = [max(calls - over, 0) for calls, over in zip(series.calls, series.exceeded, strict=True)]
+    over = [max(exceeded - blocked, 0) for exceeded, blocked in zip(series.exceeded, series.blocked, strict=True)]
     below = [sum(both) for both in zip(passed, over, strict=True)]
     return (
         f'<path class="ratelimit-bar-passed" d="{_bars(passed, [0] * MINUTES, most)}"/>'
@@ -119,12 +121,12 @@ def _stacks(series: Series, most: int) -> str:
 def _bars(numbers: Sequence[int], below: Sequence[int], most: int) -> str:
     """Return the bars as one path, each on top of what stands below it."""
     path = []
-    scale, x = HEIGHT / max(most, 1), 0
+    scale, x, floor = 10 * HEIGHT / max(most, 1), 0, len(TENTHS) - 1
     for number, under in zip(numbers, below, strict=True):
         if number > 0:
-            # A single call in a busy hour must still be seen.
-            height = f"{max(number * scale, 1):.1f}"
-            path.append(f"M{x} {HEIGHT - under * scale:.1f}v-{height}h{STEP - GAP}v{height}z")
+            # A single call in a busy hour must still be seen. Of numbers that contradict each other what fits.
+            height = TENTHS[min(max(round(number * scale), 10), floor)]
+            path.append(f"M{x} {TENTHS[max(floor - round(under * scale), 0)]}v-{height}h{STEP - GAP}v{height}z")
         x += STEP
     return "".join(path)
 
