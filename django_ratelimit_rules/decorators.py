@@ -63,7 +63,7 @@ def _synchronous(question: Question, view: Callable[..., Any]) -> Callable[..., 
             result = question.check(http, request, args, kwargs)
             response = blocked_response(http, result) if result.blocked else view(request, *args, **kwargs)
             answering.response = response
-        # Behind what the answer charges, which is less left.
+        # Only now: what the response charged lowers what its headers report.
         add_headers(http, response)
         return response
 
@@ -79,7 +79,7 @@ def _asynchronous(question: Question, view: Callable[..., Any]) -> Callable[...,
             result = await question.acheck(http, request, args, kwargs)
             response = await ablocked_response(http, result) if result.blocked else await view(request, *args, **kwargs)
             answering.response = response
-        # Behind what the answer charges, which is less left.
+        # Only now: what the response charged lowers what its headers report.
         add_headers(http, response)
         return response
 

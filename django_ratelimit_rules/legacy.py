@@ -47,8 +47,9 @@ def beside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView) 
                 response = _own_refusal(verdict) or blocked_response(http, _refused(question))
             else:
                 response = view(request, *args, **kwargs)
-            add_headers(http, response)
             answering.response = response
+        # Only now: what the response charged lowers what its headers report.
+        add_headers(http, response)
         return response
 
     return moving
@@ -73,8 +74,9 @@ def abeside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView)
                 response = _own_refusal(verdict) or await ablocked_response(http, _refused(question))
             else:
                 response = await view(request, *args, **kwargs)
-            add_headers(http, response)
             answering.response = response
+        # Only now: what the response charged lowers what its headers report.
+        add_headers(http, response)
         return response
 
     return moving

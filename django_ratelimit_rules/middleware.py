@@ -47,7 +47,7 @@ class RateLimitMiddleware:
             if _not_found(request, response):
                 response = _check(request) or response
             answering.response = response
-        # Behind what the answer charges, which is less left.
+        # Only now: what the response charged lowers what its headers report.
         add_headers(request, response)
         return response
 
@@ -57,7 +57,7 @@ class RateLimitMiddleware:
             if _not_found(request, response):
                 response = await _acheck(request) or response
             answering.response = response
-        # Behind what the answer charges, which is less left.
+        # Only now: what the response charged lowers what its headers report.
         add_headers(request, response)
         return response
 

@@ -67,7 +67,21 @@ class Classy(View):
         return HttpResponse("fine")
 
 
+@rate_limited("shadowed", legacy=legacy)
+@rate_limited("inner")
+def around(request):
+    return HttpResponse("fine")
+
+
+@rate_limited("shadowed", legacy=alegacy)
+@rate_limited("inner")
+async def asynchronous_around(request):
+    return HttpResponse("fine")
+
+
 urlpatterns = [
+    path("around/", around),
+    path("around/async/", asynchronous_around),
     path("plain/", plain),
     path("plain/<int:pk>/", plain),
     path("async/", asynchronous),
@@ -102,6 +116,13 @@ def compared():
 
     before = counted()
     return lambda: {key: value - before.get(key, 0) for key, value in counted().items() if value != before.get(key, 0)}
+
+
+@pytest.mark.parametrize("url", ["/around/", "/around/async/"])
+def test_headers_beside_a_legacy_limiter_show_what_the_answer_charged(url):
+    by_outcome = Rule("answered", limit=5, period=60, response={"status": 200})
+    with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"), override_ruleset("inner", [by_outcome]):
+        assert Client().get(url)["RateLimit"].startswith('"answered";r=4')
 
 
 def status(url: str, method: str = "get", **headers: str) -> int:
