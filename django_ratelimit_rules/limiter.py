@@ -1,13 +1,14 @@
 """The limiter: one checkpoint of an application, which asks whether a call may pass.
 
-A request or an identifier goes in, a :class:`engine.Result` comes out. The whole way of a check stands in
-:meth:`Limiter.check`; its async twin is the same lines with one ``await``.
+A request or an identifier goes in, a :class:`engine.Result` comes out. A check reads from top to bottom in
+:meth:`Limiter._check`; :meth:`Limiter._acheck` is the same with an ``await`` at each step that may wait.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -84,14 +85,14 @@ class Limiter:
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
         who = _who(self.name, identifier)
-        return (who and self._again(who, cost)) or self._check(values(identifier), cost_of(cost), context, who=who)
+        again = self._refused_again(who, cost) if who else None
+        return again or self._check(values(identifier), cost_of(cost), context, who=who)
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
         who = _who(self.name, identifier)
-        return (who and self._again(who, cost)) or await self._acheck(
-            values(identifier), cost_of(cost), context, who=who
-        )
+        again = self._refused_again(who, cost) if who else None
+        return again or await self._acheck(values(identifier), cost_of(cost), context, who=who)
 
     def _check(
         self,
@@ -112,7 +113,7 @@ class Limiter:
             tallies = current().hit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
-            result = self._failed(ruleset, error, planned, cost, verb)
+            result = self._by_failure_mode(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
         if settings.RECORD and verb is CHECK:
             recording.note(ruleset, planned, value_of, cost, request)
@@ -120,7 +121,7 @@ class Limiter:
             decisions.keep(ruleset, planned, result, value_of, request)
             if who:
                 denials.remember(current(), who, ruleset, planned, result)
-        return self._announce(ruleset, planned, result, cost, seconds, verb)
+        return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
         self,
@@ -137,22 +138,11 @@ class Limiter:
             return Result(self.name, mode=OFF)
         planned = None
         try:
-            try:
-                # A request's user, say, has to be awaited: planning starts again once it is there.
-                planned = (
-                    await request.run(lambda: engine.plan(ruleset, value_of, context))
-                    if request
-                    else engine.plan(ruleset, value_of, context)
-                )
-            except CallableFailed as error:
-                # A limit that code computes looked up the user, say.
-                if not threads.wants_thread(error):
-                    raise
-                planned = await sync_to_async(engine.plan)(ruleset, value_of, context)
+            planned = await _aplan(ruleset, value_of, context, request)
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
             result = engine.decide(planned, tallies)
         except FAILURES as error:
-            result = self._failed(ruleset, error, planned, cost, verb)
+            result = self._by_failure_mode(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
         if settings.RECORD and verb is CHECK:
             recording.note(ruleset, planned, value_of, cost, request)
@@ -160,9 +150,9 @@ class Limiter:
             await decisions.akeep(ruleset, planned, result, value_of, request)
             if who:
                 denials.remember(current(), who, ruleset, planned, result)
-        return self._announce(ruleset, planned, result, cost, seconds, verb)
+        return self._finish(ruleset, planned, result, cost, seconds, verb)
 
-    def _again(self, who: Who, cost: Number) -> Result | None:
+    def _refused_again(self, who: Who, cost: Number) -> Result | None:
         """Refuse a call as lately, without asking Redis; None when that is not certain."""
         started = monotonic()
         asked = denials.again(who, cost, started)
@@ -183,11 +173,11 @@ class Limiter:
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, raising RateLimited on block."""
-        return _passed(self.check(identifier, cost, context))
+        return _raise_if_blocked(self.check(identifier, cost, context))
 
     async def aenforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`enforce`, on the running event loop."""
-        return _passed(await self.acheck(identifier, cost, context))
+        return _raise_if_blocked(await self.acheck(identifier, cost, context))
 
     def charge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
         """Record usage already spent: charge every matching rule up to a matching skip, past its limit too.
@@ -307,7 +297,7 @@ class Limiter:
         request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
-            built = identifiers.RequestIdentifier(request, kwargs)
+            built = identifiers.build(request, kwargs)
             value_of = values_of_request(built, identifier)
             given = request if context is None else context
             results[self.name] = self._check(value_of, cost_of(cost), given, request=built)
@@ -326,7 +316,7 @@ class Limiter:
         request = identifiers.http_request(request)
         results = results_of(request)
         if self.name not in results:
-            built = identifiers.RequestIdentifier(request, kwargs)
+            built = identifiers.build(request, kwargs)
             # The facts may hold a lazy user, say.
             value_of = await threads.call(values_of_request, built, identifier)
             given = request if context is None else context
@@ -335,17 +325,17 @@ class Limiter:
 
     def fail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
         """Answer a request by the failure mode, because what to ask about it could not be computed."""
-        return results_of(request).setdefault(self.name, self._fail(self._ruleset(), error))
+        return results_of(request).setdefault(self.name, self._not_asked(self._ruleset(), error))
 
     async def afail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
         """As :meth:`fail_request`, on the running event loop."""
-        return results_of(request).setdefault(self.name, self._fail(await self._aruleset(), error))
+        return results_of(request).setdefault(self.name, self._not_asked(await self._aruleset(), error))
 
-    def _fail(self, ruleset: Ruleset, error: CallableFailed) -> Result:
+    def _not_asked(self, ruleset: Ruleset, error: CallableFailed) -> Result:
         if ruleset.mode is OFF:
             return Result(self.name, mode=OFF)
-        result = self._failed(ruleset, error, None, 1, CHECK)
-        return self._announce(ruleset, None, result, 1, 0.0, CHECK)
+        result = self._by_failure_mode(ruleset, error, None, 1, CHECK)
+        return self._finish(ruleset, None, result, 1, 0.0, CHECK)
 
     def _ruleset(self) -> Ruleset:
         if not settings.ENABLED:
@@ -360,7 +350,7 @@ class Limiter:
         return await rulesets.aget(self.name)
 
     def _beside(self, result: Result, legacy_blocked: bool) -> Result:
-        # Ours decides also when an operator said so only while the legacy limiter was asked.
+        # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
         if result.mode is Mode.ENFORCE and self.mode is Mode.ENFORCE:
             return result
         comparing.compare(result, legacy_blocked)
@@ -407,7 +397,9 @@ class Limiter:
         self._report(ruleset, error)
         return _local.hit(hits, cost, CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
 
-    def _failed(self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb) -> Result:
+    def _by_failure_mode(
+        self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb
+    ) -> Result:
         """Answer as the failure mode has it."""
         if verb is not PEEK:
             self._report(ruleset, error)
@@ -422,7 +414,7 @@ class Limiter:
     def _report(self, ruleset: Ruleset, error: Exception) -> None:
         signals.failed.announce(Limiter, self.name, error, ruleset.failure_mode)
 
-    def _announce(
+    def _finish(
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
     ) -> Result:
         result.cost = cost
@@ -456,7 +448,21 @@ def _off(limiter: str) -> Ruleset:
     return Ruleset(limiter, mode=OFF)
 
 
-def _passed(result: Result) -> Result:
+async def _aplan(
+    ruleset: Ruleset, value_of: ValueOf, context: object, request: identifiers.RequestIdentifier | None
+) -> Plan:
+    """Plan on the event loop: a request's lazy user is awaited, and planning starts again once it is there; where a
+    computed limit looks up the database, all is planned in a thread."""
+    plan = partial(engine.plan, ruleset, value_of, context)
+    try:
+        return await request.run(plan) if request else plan()
+    except CallableFailed as error:
+        if not threads.wants_thread(error):
+            raise
+    return await sync_to_async(plan)()
+
+
+def _raise_if_blocked(result: Result) -> Result:
     if result.blocked:
         raise RateLimited(result)
     return result

@@ -171,7 +171,7 @@ def test_the_seven_lines_name_what_there_is_in_the_order_of_a_check():
     check = source.partition("    def _check(")[2].partition("    async def")[0]
     nouns = re.findall(r"─▶ (\w+)", SEVEN_LINES)
     assert nouns == ["ruleset", "identifier", "plan", "tallies", "result", "signal", "response"]
-    in_order = ("self._ruleset()", "engine.plan(", ".hit(", "engine.decide(", "_announce(")
+    in_order = ("self._ruleset()", "engine.plan(", ".hit(", "engine.decide(", "_finish(")
     places = [check.index(text) for text in in_order]
     assert places == sorted(places)
     assert hasattr(Counters, "hit")
