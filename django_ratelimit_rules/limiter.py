@@ -216,13 +216,13 @@ class Limiter:
 
         Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
         """
-        keys = engine.counter_keys(self._ruleset(), values(identifier))
+        keys = engine.counter_keys(self._stated(), values(identifier))
         _local.reset(keys)
         return current().reset(keys)
 
     async def areset(self, identifier: Identifier) -> int:
         """As :meth:`reset`, on the running event loop."""
-        keys = engine.counter_keys(await self._aruleset(), values(identifier))
+        keys = engine.counter_keys(await self._astated(), values(identifier))
         _local.reset(keys)
         return await current().areset(keys)
 
@@ -338,14 +338,17 @@ class Limiter:
         return self._finish(ruleset, None, result, 1, 0.0, CHECK)
 
     def _ruleset(self) -> Ruleset:
-        if not settings.ENABLED:
-            return _off(self.name)
+        return self._stated() if settings.ENABLED else _off(self.name)
+
+    async def _aruleset(self) -> Ruleset:
+        return await self._astated() if settings.ENABLED else _off(self.name)
+
+    def _stated(self) -> Ruleset:
+        """Return the rules whether or not the app is switched off: a reset before it is switched on has to work."""
         refresher.ensure()
         return rulesets.get(self.name)
 
-    async def _aruleset(self) -> Ruleset:
-        if not settings.ENABLED:
-            return _off(self.name)
+    async def _astated(self) -> Ruleset:
         refresher.ensure()
         return await rulesets.aget(self.name)
 

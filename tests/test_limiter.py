@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import pickle
@@ -218,6 +219,16 @@ def test_switched_off_by_setting_everything_passes_uncounted(settings, keys):
         assert api.check({"user": 1}, cost=99).blocked
     assert reset_counters("api") == 1
     assert keys() == []
+
+
+@override_ruleset("api", [PER_USER])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_reset_while_switched_off_by_setting_still_forgets(settings, asynchronous):
+    api.check({"user": 1})
+    settings.RATELIMIT_RULES_ENABLED = False
+    assert (asyncio.run(api.areset({"user": 1})) if asynchronous else api.reset({"user": 1})) == 1
+    settings.RATELIMIT_RULES_ENABLED = True
+    assert api.peek({"user": 1}).evaluations[0].count == 0
 
 
 @override_ruleset("api", [PER_USER])
