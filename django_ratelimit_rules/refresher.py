@@ -28,6 +28,8 @@ from .exceptions import CountersUnavailable
 logger = logging.getLogger(__name__)
 
 RELOAD_SECONDS = 15.0
+# However seldom a site wants announcements looked for: what is changed behind Django's back is found within 30 seconds.
+LONGEST_SLEEP = 5.0
 
 
 class Task:
@@ -129,7 +131,7 @@ class Refresher:
                 except Exception:
                     if sometimes.due(f"refresher.{function.__module__}"):
                         logger.exception("A task of the refresher's thread failed; it is called again")
-            time.sleep(max(0.05, settings.REFRESH_SECONDS / 2))
+            time.sleep(min(max(0.05, settings.REFRESH_SECONDS / 2), LONGEST_SLEEP))
 
     def _look(self) -> None:
         rulesets.expire()

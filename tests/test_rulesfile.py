@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, models, rulesets
+from django_ratelimit_rules import Limiter, models, refresher, rulesets
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.rulesfile import read
 from tests.servers import wait_until
@@ -135,6 +135,19 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
     wait_until(lambda: "refused as a whole" in caplog.text, 3, "the refusal")
     assert limiter.check({}).evaluations[0].limit == 2
     assert f"{path}:2" in caplog.text
+
+
+@pytest.mark.django_db
+def test_what_no_announcement_tells_of_is_found_in_time_whatever_refresh_seconds_say(tmp_path, settings, monkeypatch):
+    monkeypatch.setattr(refresher, "LONGEST_SLEEP", 0.1)
+    path = written(tmp_path, "edited: [{name: r, limit: 1, period: 60}]\n")
+    settings.RATELIMIT_RULES_FILE = str(path)
+    settings.RATELIMIT_RULES_REFRESH_SECONDS = 600
+    limiter = Limiter("edited")
+    # The refresher's thread may be about to look when the setting changes: that it looks once says nothing.
+    for limit in (2, 3):
+        path.write_text(f"edited: [{{name: r, limit: {limit}, period: 60}}]\n")
+        wait_until(lambda limit=limit: limiter.peek({}).evaluations[0].limit == limit, 5, "the new file")
 
 
 @pytest.mark.django_db
