@@ -1,7 +1,7 @@
-"""Which limiters the code of this process asks.
+"""Which limiters there are: those that the code of this process asks, and those that rules are defined for.
 
-Nothing goes in but the project's settings and URLs; names come out. A limiter that only another process asks (a worker,
-a management command) is not known here.
+Nothing goes in but the project's settings, URLs and rules; names come out. A limiter without rules that only another
+process asks (a worker, a management command) is not known here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from django.urls import get_resolver
 
-from . import limiter
+from . import limiter, rulesets
 from .conf import settings
 
 
@@ -20,6 +20,19 @@ def named() -> set[str]:
     by_settings = {name for name in settings.middleware_limiters if isinstance(name, str)}
     # Views first: importing them makes their decorators name limiters.
     return set(_named_by_views()) | limiter.names | by_settings
+
+
+def limiters() -> set[str]:
+    """Return the limiters that code asks, and those that some tier has rules or a mode for."""
+    return named() | rulesets.limiters()
+
+
+def chosen(names: Iterable[str] = ()) -> list[str]:
+    """Return these limiters, or all, in alphabetical order. Raises LookupError for a name that is no limiter's."""
+    known, wanted = limiters(), set(names)
+    for name in sorted(wanted - known):
+        raise LookupError(f"There is no limiter {name!r}; there are {', '.join(sorted(known)) or 'none'}.")
+    return sorted(wanted or known)
 
 
 def _named_by_views() -> Iterator[str]:

@@ -56,7 +56,7 @@ def _stated(tiers: Tiers, around: Surroundings) -> Iterator[Rule]:
         rules = tiers.get(tier, TierRules()).rules
         yield from (rule for rule in rules if rule.name not in names)
         # An expired rule replaces none.
-        names.update(rule.name for rule in rules if rule.expires_at is None or rule.expires_at > around.now)
+        names.update(rule.name for rule in rules if not rule.has_expired(around.now))
 
 
 def _fault_of(name: str) -> str | None:

@@ -80,10 +80,7 @@ def public_limits(limiters: Iterable[str] = ()) -> list[PublicLimit]:
 
     Raises LookupError for a name that is no limiter's.
     """
-    known = rulesets.limiters() | checkpoints.named()
-    for name in sorted(set(limiters) - known):
-        raise LookupError(f"There is no limiter {name!r}; there are {', '.join(sorted(known)) or 'none'}.")
-    return [limit for name in sorted(set(limiters) or known) for limit in _of_limiter(name)]
+    return [limit for name in checkpoints.chosen(limiters) for limit in _of_limiter(name)]
 
 
 def _of_limiter(limiter: str) -> list[PublicLimit]:

@@ -1,7 +1,13 @@
 """The operators' pages: rulesets, each with its rules inline in the order of their evaluation.
 
-Everything on them is shown and checked by :mod:`forms <.forms>`, :mod:`fields <.fields>` and :mod:`summaries
-<.summaries>`; this module says what stands where.
+This module says what stands where; :class:`Operations` joins what the others do:
+
+- the form of a ruleset: ``forms``, ``fields``, ``lines`` (rules that are not opened), ``summaries``, ``othertiers``.
+- the list: ``listing``; ``pages``: routes and addresses of what is not Django's own.
+- who may do what: ``guards``, ``operations``.
+- done once it is confirmed: ``confirmation``; ``switches``, ``history`` (versions, restoring), ``transfer`` (as text).
+- looking: ``explain`` with ``asking``; ``live`` with ``charts``, ``lasthour``, ``moving`` (beside a legacy limiter).
+- from traffic: ``recorded``, ``replaying``, ``suggesting``, ``pictures``.
 """
 
 from __future__ import annotations

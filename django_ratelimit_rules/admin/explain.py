@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -15,24 +15,19 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
-from .. import checkpoints, decisions, rulesets
+from .. import checkpoints, decisions
 from ..engine import Explanation
 from ..engine.values import ANONYMOUS, spell_duration
 from ..exceptions import CountersUnavailable
 from ..limiter import Limiter
 from ..models import Ruleset
+from ..replay.text import duration
 from . import guards
 from .asking import AskingForm
 from .confirmation import MAX_REASON
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
+from .pages import Pages
 
 MAX_KEYS_NOTED = 20
 # What a link to this page may say; with ASK it is answered at once, as looking changes nothing.
@@ -40,19 +35,18 @@ ASKABLE = ("limiter", "user", "ip", "path", "method")
 ASK = "explain"
 
 
-class Explains(Mixin):
+class Explains(Pages):
     """The page that explains answers, and resets counters."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the page."""
-        view = self.admin_site.admin_view(self.explain_view)
-        return [path("explain/", view, name="django_ratelimit_rules_ruleset_explain"), *super().get_urls()]
+        return [self.route("explain/", self.explain_view, "explain"), *super().get_urls()]
 
     def explain_view(self, request: HttpRequest) -> HttpResponse:
         """Ask who, and explain; with ``?decision=`` show a refusal that was kept."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        limiters = sorted(rulesets.limiters() | checkpoints.named())
+        limiters = checkpoints.chosen()
         asked = request.POST if request.method == "POST" else request.GET if ASK in request.GET else None
         initial = {name: request.GET[name] for name in ASKABLE if name in request.GET}
         form = AskingForm(asked, initial=initial, limiters=limiters, host=request.get_host())
@@ -148,7 +142,7 @@ def verdict(said: dict[str, Any]) -> str:
         return f"{'Refused' if blocked else 'Let through'}: the check fails, and the failure mode answers."
     if blocked:
         wait = said["retry_after"]
-        when = "waiting does not help" if wait is None else f"it may pass in {wait_in_words(wait)}"
+        when = "waiting does not help" if wait is None else f"it may pass in {duration(1000 * wait)}"
         return f"Refused by {said['rule']}; {when}."
     if said["skipped"]:
         return f"Let through by {said['rule']}, uncounted."
@@ -161,7 +155,7 @@ def _shown(said: dict[str, Any]) -> dict[str, Any]:
     for rule in said["rules"]:
         reading = rule["reading"]
         if reading:
-            reading["reset"] = wait_in_words(reading["reset_after"])
+            reading["reset"] = duration(1000 * reading["reset_after"])
             reading["per"] = spell_duration(reading["period"])
     return {**said, "verdict": verdict(said), "blocked": said["action"] == "block"}
 
@@ -173,12 +167,3 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _writable(each) for key, each in value.items()}
     return [_writable(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-def wait_in_words(seconds: float) -> str:
-    """Return a wait as people say it, to the second above."""
-    whole = int(-(-seconds // 1))
-    hours, minutes = whole // 3600, whole % 3600 // 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"

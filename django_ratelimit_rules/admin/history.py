@@ -12,7 +12,7 @@ from django.core.paginator import Paginator
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 
 from .. import rulesdiff, rulestext, versions
 from ..exceptions import InvalidRulesFile
@@ -20,24 +20,16 @@ from ..models import Ruleset, RulesetVersion
 from . import guards
 from .confirmation import MAX_REASON, Step, author_of, confirm, in_force
 from .fields import SeenField, digest
+from .pages import Pages, page_url
 
 if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
     BaseForm = forms.ModelForm[Ruleset]
 else:
-    Mixin, BaseForm = object, forms.ModelForm
+    BaseForm = forms.ModelForm
 
 PER_PAGE = 10
 GONE_PER_PAGE = 50
-CHANGE_PAGE = "admin:django_ratelimit_rules_ruleset_change"
-HISTORY_PAGE = "admin:django_ratelimit_rules_ruleset_history"
 STALE = "Somebody changed this since the page was shown. Nothing was saved; saving once more would do this:"
-LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
-PAST_PAGE = "admin:django_ratelimit_rules_ruleset_past"
-RESTORE_PAGE = "admin:django_ratelimit_rules_ruleset_restore"
-UNDELETE_PAGE = "admin:django_ratelimit_rules_ruleset_undelete"
 
 
 class RulesetForm(BaseForm):
@@ -74,7 +66,7 @@ class RulesetForm(BaseForm):
             super().validate_unique()
 
 
-class Versioned(Mixin):
+class Versioned(Pages):
     """Keep versions of what is saved and deleted, and show them."""
 
     def save_model(self, request: HttpRequest, obj: Ruleset, form: Any, change: bool) -> None:
@@ -113,13 +105,11 @@ class Versioned(Mixin):
 
     def get_urls(self) -> list[URLPattern]:
         """Add the page that restores a version, and those of rulesets that are not there any more."""
-        wrap = self.admin_site.admin_view
-        name = "django_ratelimit_rules_ruleset"
         return [
-            path("deleted/", wrap(self.deleted_view), name=f"{name}_deleted"),
-            path("deleted/<slug:limiter>/", wrap(self.past_view), name=f"{name}_past"),
-            path("deleted/<slug:limiter>/<int:number>/restore/", wrap(self.undelete_view), name=f"{name}_undelete"),
-            path("<path:object_id>/history/<int:number>/restore/", wrap(self.restore_view), name=f"{name}_restore"),
+            self.route("deleted/", self.deleted_view, "deleted"),
+            self.route("deleted/<slug:limiter>/", self.past_view, "past"),
+            self.route("deleted/<slug:limiter>/<int:number>/restore/", self.undelete_view, "undelete"),
+            self.route("<path:object_id>/history/<int:number>/restore/", self.restore_view, "restore"),
             *super().get_urls(),
         ]
 
@@ -147,7 +137,7 @@ class Versioned(Mixin):
         self._may_look(request)
         ruleset = Ruleset.objects.filter(name=limiter).first()
         if ruleset is not None:
-            return HttpResponseRedirect(reverse(HISTORY_PAGE, args=[ruleset.pk]))
+            return HttpResponseRedirect(page_url("history", ruleset.pk))
         context = self._versions(request, limiter, None)
         if not context["versions"]:
             raise Http404
@@ -173,7 +163,7 @@ class Versioned(Mixin):
             after = {name: rulestext.of_tier(said) for name, said in rulestext.load(version.text, str(version)).items()}
         except InvalidRulesFile as error:
             messages.error(request, f"This version cannot be restored as it is. {error}")
-            return HttpResponseRedirect(reverse(PAST_PAGE, args=[name]))
+            return HttpResponseRedirect(page_url("past", name))
         step = Step(
             title=f"Restore version {number} of {name}",
             action=f"restored version {number}",
@@ -182,7 +172,7 @@ class Versioned(Mixin):
             before=rulestext.stored([name]),
             after=after,
             perform=lambda author: versions.restore(version, author),
-            done=reverse(CHANGE_PAGE, args=[ruleset.pk]) if ruleset else reverse(LIST_PAGE),
+            done=page_url("change", ruleset.pk) if ruleset else page_url("changelist"),
             said=["The rules become what they were then, as a new version. Counters go on where rule names stay."],
             ruleset=ruleset,
         )
@@ -193,8 +183,8 @@ class Versioned(Mixin):
         page = pages.get_page(request.GET.get("page"))
         shown = []
         for each in _with_changes(list(page)):
-            restore = (RESTORE_PAGE, [ruleset.pk]) if ruleset else (UNDELETE_PAGE, [name])
-            shown.append({**each, "restore": reverse(restore[0], args=[*restore[1], each["version"].number])})
+            restore = ("restore", ruleset.pk) if ruleset else ("undelete", name)
+            shown.append({**each, "restore": page_url(*restore, each["version"].number)})
         return {
             "versions": shown,
             "versions_page": page,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from django.urls import reverse
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
-TURN_PAGE = "admin:django_ratelimit_rules_ruleset_turn"
+from .pages import page_url
+
 # What a rule of an action can be turned into, and how that is called.
 TURNS = {"log": ("Promote", "limit"), "limit": ("Demote", "log")}
 
@@ -85,6 +85,6 @@ def _ways(line: dict[str, Any], name: str, allowed: Allowed) -> str:
         ways += f' <a class="ratelimit-copy" href="?copy={quote(line["name"])}#{allowed.copy}">Copy{hidden}</a>'
     if allowed.turn and line["action"] in TURNS:
         label, action = TURNS[line["action"]]
-        url = reverse(TURN_PAGE, args=[line["ruleset"], line["pk"], label.lower()])
+        url = page_url("turn", line["ruleset"], line["pk"], label.lower())
         ways += f' <a class="ratelimit-turn" href="{url}">{label}{hidden} to {action}</a>'
     return ways

@@ -5,14 +5,13 @@ Rulesets go in, safe HTML comes out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Count, Exists, IntegerField, OuterRef, Prefetch, Q, QuerySet, Subquery, Window
 from django.db.models.functions import Coalesce, RowNumber
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import smart_split, unescape_string_literal
@@ -20,12 +19,8 @@ from django.utils.timesince import timesince
 
 from ..engine.rules import NAME
 from ..models import Rule, Ruleset
+from .pages import Pages, page_url
 from .summaries import rules_summary
-
-if TYPE_CHECKING:
-    Mixin = admin.ModelAdmin[Ruleset]
-else:
-    Mixin = object
 
 SUMMARY_RULES = 3
 
@@ -46,7 +41,7 @@ class RulesetList(ChangeList):
         return super().get_queryset(request, exclude_parameters).prefetch_related(first)
 
 
-class Listing(Mixin):
+class Listing(Pages):
     """Mixed into the admin of rulesets."""
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
@@ -94,10 +89,9 @@ class Listing(Mixin):
         if not NAME.fullmatch(ruleset.name):
             # Written past the admin: the list must open all the same, or nobody could put it right.
             return format_html("{}", "no limiter's name")
-        name = "admin:django_ratelimit_rules_ruleset"
         return format_html(
             '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
             '<a href="{}?limiter={}">Explain<span class="visually-hidden">: {}</span></a>',
-            *(reverse(f"{name}_live", args=[ruleset.name]), ruleset.name),
-            *(reverse(f"{name}_explain"), ruleset.name, ruleset.name),
+            *(page_url("live", ruleset.name), ruleset.name),
+            *(page_url("explain"), ruleset.name, ruleset.name),
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -19,15 +19,10 @@ from ..engine import Ruleset as Rules
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion
+from ..replay.text import duration
 from .charts import Charts, Mark
-from .explain import ASK, wait_in_words
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
+from .explain import ASK
+from .pages import Pages, page_url
 
 # Not the escapes of a counter's key, its digests, and networks.
 _PLAIN = re.compile(r"[0-9a-fA-F.:-]+")
@@ -35,13 +30,12 @@ ASKED_BY = (("ip",), ("user",))
 OFF = "Not counted: RATELIMIT_RULES_LIVE is off."
 
 
-class Live(Mixin):
+class Live(Pages):
     """The page of a limiter's last hour."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the page."""
-        view = self.admin_site.admin_view(self.live_view)
-        return [path("live/<slug:limiter>/", view, name="django_ratelimit_rules_ruleset_live"), *super().get_urls()]
+        return [self.route("live/<slug:limiter>/", self.live_view, "live"), *super().get_urls()]
 
     def live_view(self, request: HttpRequest, limiter: str) -> HttpResponse:
         """Show what each rule in force met, and the fullest counters."""
@@ -52,7 +46,7 @@ class Live(Mixin):
             "opts": self.opts,
             "title": f"Live: {limiter}",
             "limiter": limiter,
-            "limiters": sorted(rulesets.limiters() | checkpoints.named()),
+            "limiters": checkpoints.chosen(),
             "ruleset": Ruleset.objects.filter(name=limiter).first(),
         }
         try:
@@ -110,7 +104,7 @@ def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
 def _shown(limiter: str, heavy: Heavy, ruleset: Rules) -> dict[str, Any]:
     return {
         **heavy._asdict(),
-        "reset": wait_in_words(heavy.reset_after),
+        "reset": duration(1000 * heavy.reset_after),
         "full": heavy.banned or heavy.used >= heavy.limit,
         # Whom a full log counter counts waits for nothing: an operator looks here for those who do.
         "blocks": any(rule.name == heavy.rule and rule.action is Action.LIMIT for rule in ruleset.rules),
@@ -124,7 +118,7 @@ def _explained(limiter: str, heavy: Heavy, ruleset: Rules) -> str:
     if by not in ASKED_BY or not _PLAIN.fullmatch(heavy.who):
         return ""
     asked = {"limiter": limiter, by[0]: heavy.who, ASK: "now"}
-    return f"{reverse('admin:django_ratelimit_rules_ruleset_explain')}?{urlencode(asked)}"
+    return f"{page_url('explain')}?{urlencode(asked)}"
 
 
 def _marks(limiter: str, hour: LastHour) -> list[Mark]:

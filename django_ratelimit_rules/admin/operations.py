@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -20,10 +19,11 @@ from .explain import Explains
 from .fields import digest
 from .forms import RulesFormSet, Stored
 from .guards import Guarded
-from .history import HISTORY_PAGE, STALE, RulesetForm, Versioned
+from .history import STALE, RulesetForm, Versioned
 from .lines import Allowed
 from .live import Live, charts
 from .othertiers import OVERRIDE, OtherTiers
+from .pages import page_url
 from .replaying import Replays
 from .suggesting import Suggests
 from .switches import Switches, switch_links
@@ -143,7 +143,7 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
         """The number of the version, and the way to all of them."""
         if not ruleset.pk:
             return "-"
-        history = reverse(HISTORY_PAGE, args=[ruleset.pk])
+        history = page_url("history", ruleset.pk)
         return format_html('{} (<a href="{}">history</a>)', ruleset.version or "none kept yet", history)
 
     version_in_force.short_description = "Version"  # type: ignore[attr-defined]

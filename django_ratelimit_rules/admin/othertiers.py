@@ -7,7 +7,7 @@ in the admin replaces one of code, and none of the file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -16,18 +16,12 @@ from .. import engine, rulesets, rulestext
 from ..models import Ruleset
 from ..tiers import Tier, TierRules
 from . import guards
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
+from .pages import Pages
 
 OVERRIDE = "override"
 
 
-class OtherTiers(Mixin):
+class OtherTiers(Pages):
     """The panels above and below the admin's rules, and the new rule that an override starts with."""
 
     def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
@@ -44,7 +38,7 @@ class OtherTiers(Mixin):
         stated = rulesets.stated(limiter) if limiter else {}
         own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
         file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
-        above = {rule.name for rule in file.rules if not _expired(rule)}
+        above = {rule.name for rule in file.rules if not rule.has_expired(timezone.now())}
         return {
             "file_tier": file,
             "file_rules": list(_lines(file, set())),
@@ -56,13 +50,9 @@ class OtherTiers(Mixin):
 
 def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:
     for rule in tier.rules:
-        state = "Disabled" if not rule.enabled else "Expired" if _expired(rule) else ""
+        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(timezone.now()) else ""
         state = "Overridden" if rule.name in hidden else state
         yield {"rule": rule, "sentence": engine.sentence(rule), "state": state, "overridden": rule.name in hidden}
-
-
-def _expired(rule: engine.Rule) -> bool:
-    return rule.expires_at is not None and rule.expires_at <= timezone.now()
 
 
 def _limiter(request: HttpRequest, ruleset: Ruleset | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from django import forms
 from django.template.defaultfilters import filesizeformat
 
-from .. import checkpoints, recording, rulesets
+from .. import checkpoints, recording
 from ..conf import settings
 from ..engine import Ruleset
 from ..exceptions import CountersUnavailable
@@ -42,7 +42,7 @@ class TrafficForm(forms.Form):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         limiter: Any = self.fields["limiter"]
-        limiter.choices = [(name, name) for name in sorted(rulesets.limiters() | checkpoints.named())]
+        limiter.choices = [(name, name) for name in checkpoints.chosen()]
         traffic: Any = self.fields["traffic"]
         self.recorded, traffic.help_text = _state_of_record()
 

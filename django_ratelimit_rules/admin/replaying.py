@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -20,15 +20,9 @@ from ..models import Rule, Ruleset
 from ..replay import Refusal, Replay, Report, drafts, replay
 from ..replay.running import Blocked
 from ..replay.text import duration, moment, share
+from .pages import Pages
 from .pictures import Stack, hidden_table, picture
 from .recorded import TooLarge, TrafficForm
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
 
 MOST_SHOWN = 20
 COLUMNS, STEP, ROWS = 90, 8, 12
@@ -73,16 +67,14 @@ class ReplayForm(TrafficForm):
         return drafts.drafts({limiter: draft[limiter]})[limiter], live
 
 
-class Replays(Mixin):
+class Replays(Pages):
     """The page that replays, and the way to it from a ruleset that is being edited."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the pages."""
-        wrap = self.admin_site.admin_view
-        name = "django_ratelimit_rules_ruleset"
         return [
-            path("replay/", wrap(self.replay_view), name=f"{name}_replay"),
-            path("<path:object_id>/replay/", wrap(self.replay_edited_view), name=f"{name}_replay_edited"),
+            self.route("replay/", self.replay_view, "replay"),
+            self.route("<path:object_id>/replay/", self.replay_edited_view, "replay_edited"),
             *super().get_urls(),
         ]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -21,15 +21,9 @@ from ..replay import suggesting, suggestions
 from ..replay.suggesting import PERCENTILES, Distribution
 from ..replay.text import plural
 from .fields import ConditionsField
+from .pages import Pages
 from .pictures import Stack, hidden_table, picture
 from .recorded import RECORD, UPLOAD, TooLarge, TrafficForm
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
 
 COUNTERS = "counters"
 STEP = 72
@@ -91,13 +85,12 @@ class SuggestForm(TrafficForm):
             raise ValidationError({"match" if "match" in str(error) else "by": str(error)}) from error
 
 
-class Suggests(Mixin):
+class Suggests(Pages):
     """The page that suggests limits."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the page."""
-        view = self.admin_site.admin_view(self.suggest_view)
-        return [path("suggest/", view, name="django_ratelimit_rules_ruleset_suggest"), *super().get_urls()]
+        return [self.route("suggest/", self.suggest_view, "suggest"), *super().get_urls()]
 
     def suggest_view(self, request: HttpRequest) -> HttpResponse:
         """Ask what to measure; when that is said, tell it."""

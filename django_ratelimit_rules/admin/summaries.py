@@ -47,9 +47,7 @@ def rules_summary(rules: Iterable[Rule], more: int) -> SafeString:
 def _state(rule: engine.Rule) -> str:
     if not rule.enabled:
         return "Disabled:"
-    if rule.expires_at and rule.expires_at <= timezone.now():
-        return "Expired:"
-    return ""
+    return "Expired:" if rule.has_expired(timezone.now()) else ""
 
 
 def _problem(text: str) -> SafeString:

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 
 from .. import rulesets, rulestext, versions
 from ..divergence import TARGET, Divergence
@@ -20,14 +19,7 @@ from ..tiers import Tier, TierRules
 from ..versions import Author
 from . import guards, lasthour, moving
 from .confirmation import Step, confirm
-from .history import CHANGE_PAGE
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
+from .pages import Pages, page_url
 
 MODES = {
     "enforce": ("Enforce", "Limits block again whoever is over them, counted on from where the counters stand."),
@@ -44,16 +36,14 @@ TURNS = {
 }
 
 
-class Switches(Mixin):
+class Switches(Pages):
     """Pages that switch a ruleset's mode, and a rule's action."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the pages."""
-        wrap = self.admin_site.admin_view
-        name = "django_ratelimit_rules_ruleset"
         return [
-            path("<path:object_id>/switch/<slug:mode>/", wrap(self.switch_view), name=f"{name}_switch"),
-            path("<path:object_id>/rules/<int:rule_id>/<slug:turn>/", wrap(self.turn_view), name=f"{name}_turn"),
+            self.route("<path:object_id>/switch/<slug:mode>/", self.switch_view, "switch"),
+            self.route("<path:object_id>/rules/<int:rule_id>/<slug:turn>/", self.turn_view, "turn"),
             *super().get_urls(),
         ]
 
@@ -82,7 +72,7 @@ class Switches(Mixin):
             before=before,
             after=after,
             perform=perform,
-            done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
+            done=page_url("change", ruleset.pk),
             said=[effect, *_blocking(ruleset.name, mode), *([moving.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=lasthour.of_ruleset(ruleset.name),
@@ -118,7 +108,7 @@ class Switches(Mixin):
             before=before,
             after=after,
             perform=perform,
-            done=reverse(CHANGE_PAGE, args=[ruleset.pk]),
+            done=page_url("change", ruleset.pk),
             said=[effect],
             warnings=list(_hidden(ruleset, rule)),
             numbers=lasthour.of_rule(ruleset.name, rule.name),
@@ -136,9 +126,8 @@ def _turned(rule: Rule, action: str) -> Rule:
 def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
     """Return the modes that a ruleset can be switched to, each with its page."""
     current = ruleset.mode or "enforce"
-    name = "admin:django_ratelimit_rules_ruleset_switch"
     return [
-        {"label": label, "url": reverse(name, args=[ruleset.pk, mode])}
+        {"label": label, "url": page_url("switch", ruleset.pk, mode)}
         for mode, (label, _) in MODES.items()
         if mode != current
     ]

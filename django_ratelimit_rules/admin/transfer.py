@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 
 from .. import rulestext, versions
 from ..conf import settings
 from ..exceptions import InvalidRulesFile
-from ..models import Ruleset
 from ..rulesfile import MAX_BYTES
 from ..tiers import TierRules
 from . import guards
 from .confirmation import Step, confirm
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin
-
-    Mixin = ModelAdmin[Ruleset]
-else:
-    Mixin = object
+from .pages import Pages, page_url
 
 # What a confirmation sends besides the text.
 ROOM = 10_000
-LIST_PAGE = "admin:django_ratelimit_rules_ruleset_changelist"
 
 
 class ImportForm(forms.Form):
@@ -70,17 +62,15 @@ class ImportForm(forms.Form):
         return said
 
 
-class Transfer(Mixin):
+class Transfer(Pages):
     """Export and import of rulesets."""
 
     def get_urls(self) -> list[URLPattern]:
         """Add the pages."""
-        wrap = self.admin_site.admin_view
-        name = "django_ratelimit_rules_ruleset"
         return [
-            path("export/", wrap(self.export_view), name=f"{name}_export_all"),
-            path("import/", wrap(self.import_view), name=f"{name}_import"),
-            path("<path:object_id>/export/", wrap(self.export_view), name=f"{name}_export"),
+            self.route("export/", self.export_view, "export_all"),
+            self.route("import/", self.import_view, "import"),
+            self.route("<path:object_id>/export/", self.export_view, "export"),
             *super().get_urls(),
         ]
 
@@ -117,7 +107,7 @@ def _step(said: dict[str, Any]) -> Step:
         before=rulestext.stored(rulesets),
         after={name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
         perform=lambda author: versions.apply(rulesets, author),
-        done=reverse(LIST_PAGE),
+        done=page_url("changelist"),
         said=["All of this or nothing. Other rulesets stay as they are; counters go on where rule names stay."],
         hidden={"text": said["text"], "name": said.get("name") or ""},
     )

@@ -1,4 +1,11 @@
-"""Counters: the contract between the engine and a store. Hits go out, tallies come back."""
+"""Counters: the contract between the engine and a store. Hits go out, tallies come back.
+
+- the contract is kept by ``redis``, whose one script is ``hit.lua``, and by ``memory``, in this process; ``denials``
+  stands in front of the first, and ``aliases`` chooses.
+- how Redis is spoken to: ``connections`` in threads, ``pipeline`` with ``asyncpool`` on event loops, ``breaker`` when
+  it fails.
+- a Redis Cluster: ``cluster``, ``topology`` (who holds what), ``slots``.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +34,8 @@ class Counters(Protocol):
 
     ``hit`` counts one call in a chain of hits, all at once or not at all, and returns the tallies in order, up to the
     first that blocks; ``peek`` writes nothing; ``charge`` charges all, past their limits. ``reset`` forgets counters
-    and returns how many there were. Both raise CountersUnavailable. The twins with an ``a`` in front wait on the
-    running event loop.
+    and returns how many there were. ``hit`` and ``reset`` raise CountersUnavailable. The twins with an ``a`` in front
+    wait on the running event loop.
     """
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...

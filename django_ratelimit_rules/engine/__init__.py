@@ -1,6 +1,11 @@
 """The engine: rules in, decision out. It plans what to count and decides what the counts mean.
 
-Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back.
+Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back. In the order to read it:
+
+- a rule, which checks itself: ``rules``, with ``values`` (texts, durations), ``properties`` (names) and ``matching``.
+- a call: ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by index) and ``keys`` (of
+  counters); ``results`` (what the tallies mean).
+- about rules: ``sentences``, ``explanation``, ``lint``.
 """
 
 from .explanation import Explanation, explain, record, trace

@@ -64,7 +64,7 @@ SHARED = {"method", "path", "route", "view", "host", "is_authenticated", "is_sta
 
 def lint(rules: Sequence[Rule], around: Surroundings) -> list[Finding]:
     """Return what there is to say about one limiter's rules, in their order; those out of force hide nothing."""
-    in_force = [rule for rule in rules if rule.enabled and not _expired(rule, around.now)]
+    in_force = [rule for rule in rules if rule.enabled and not rule.has_expired(around.now)]
     found = [*expired(rules, around), *checkpoints(in_force, around)]
     for check in (unreachable, loose_shadow, same_meaning, broad_alone, client_written, perhaps_missing):
         found += check(in_force)
@@ -91,7 +91,7 @@ def unpartitioned(rules: Sequence[Rule], around: Surroundings) -> Iterator[Findi
 def expired(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
     """Find rules whose time is over."""
     for rule in rules:
-        if rule.enabled and _expired(rule, around.now):
+        if rule.enabled and rule.has_expired(around.now):
             yield Finding(
                 rule.name,
                 "expired",
@@ -246,10 +246,6 @@ def unknown_value(rules: Sequence[Rule], around: Surroundings) -> Iterator[Findi
                     f"Its values are {', '.join(map(str, choices))}: no request has another.",
                     "Correct the value, or add it to the choices of the property's provider.",
                 )
-
-
-def _expired(rule: Rule, now: datetime) -> bool:
-    return rule.expires_at is not None and rule.expires_at <= now
 
 
 def _meaning(rule: Rule) -> tuple[object, ...]:

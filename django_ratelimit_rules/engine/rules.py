@@ -119,6 +119,10 @@ class Rule:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def has_expired(self, now: datetime) -> bool:
+        """Whether ``expires_at`` has come: the rule is then as if it were not there."""
+        return self.expires_at is not None and self.expires_at <= now
+
     def _normalise(self) -> None:
         self._set(name=check_name(self.name, "name"))
         self._set(

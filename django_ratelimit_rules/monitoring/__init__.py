@@ -28,11 +28,7 @@ def watched(names: Iterable[str] = ()) -> list[Watched]:
 
     Raises LookupError for a name that is no limiter's.
     """
-    known = rulesets.limiters() | checkpoints.named()
-    chosen = set(names) or known
-    for name in sorted(chosen - known):
-        raise LookupError(f"There is no limiter {name!r}; there are {', '.join(sorted(known)) or 'none'}.")
-    return [_watched(name) for name in sorted(chosen)]
+    return [_watched(name) for name in checkpoints.chosen(names)]
 
 
 def _watched(limiter: str) -> Watched:
