@@ -1,6 +1,5 @@
-"""When a call is taken to have come, for what is shown and recorded of it: now, or when a replay says so.
-
-What is counted and decided goes by the clock of the store, which this changes nothing of.
+"""The time at which live numbers and recordings note a call. The demo sets it, whose traffic was recorded long ago;
+counting always goes by the clock of the store.
 """
 
 from __future__ import annotations

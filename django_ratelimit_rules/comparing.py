@@ -83,7 +83,7 @@ def _at_edge(result: Result, now: float) -> bool:
     return any(min(now % period, -now % period) <= EDGE for period in periods)
 
 
-def facts_of(result: Result) -> dict[str, Any]:
+def nearest_limit(result: Result) -> dict[str, Any]:
     """Return for the log which limit would have refused, else the one nearest to it, and how full that was."""
     limits = [evaluation for evaluation in result.evaluations if evaluation.action is Action.LIMIT]
     if not limits:

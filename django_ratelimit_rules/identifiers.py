@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
@@ -107,13 +107,6 @@ class RequestIdentifier:
         text = apply_filters(name, self.text(base_of(name))) if "|" in name else self._compute(name)
         self._texts[name] = text
         return text
-
-    async def prepare(self, names: Iterable[str]) -> None:
-        """Load those of ``names`` that must be awaited in async code, so that :meth:`text` finds them. Never raises
-        CallableFailed; ``text`` will, if it is asked."""
-        for base in dict.fromkeys(map(base_of, names)):
-            if base not in self._texts and (base in _OF_USER or provider_of(base)):
-                await self._load(base)
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return what a pure function makes of this identifier, loading what it asks for and nothing else.

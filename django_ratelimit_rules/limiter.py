@@ -133,7 +133,7 @@ class Limiter:
         who: Who | None = None,
     ) -> Result:
         started = perf_counter()
-        ruleset = self._ruleset() if rulesets.is_loaded(self.name) else await self._aruleset()
+        ruleset = self._ruleset() if rulesets.needs_no_load(self.name) else await self._aruleset()
         if ruleset.mode is OFF:
             return Result(self.name, mode=OFF)
         planned = None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.core.signals import setting_changed
 
 from . import signals, sometimes
-from .comparing import facts_of, would_block
+from .comparing import nearest_limit, would_block
 from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
 from .engine.plans import NONE, Terms
 from .engine.results import BLOCK
@@ -134,7 +134,7 @@ def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement
         "Rate limiters compared: limiter=%s agreement=%s boundary=%s legacy=%s ours=%s rule=%s used=%s limit=%s",
         *(limiter, agreement, "true" if boundary else "false"),
         *("block" if blocked else "allow" for blocked in (legacy_blocked, would_block(result))),
-        *("-" if value is None else value for value in facts_of(result).values()),
+        *("-" if value is None else value for value in nearest_limit(result).values()),
     )
 
 

@@ -37,7 +37,7 @@ class Counter(prometheus_client.Counter):
 
     def collect(self) -> Iterable[Metric]:
         """Return its samples."""
-        settle()
+        flush()
         return super().collect()
 
 
@@ -46,7 +46,7 @@ class Histogram(prometheus_client.Histogram):
 
     def collect(self) -> Iterable[Metric]:
         """Return its samples."""
-        settle()
+        flush()
         return super().collect()
 
 
@@ -192,7 +192,7 @@ def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | No
             _count_evaluations(waiting, result)
     if MULTIPROCESS:
         # Whoever scrapes reads this process's files, and cannot ask it to bring them up to date.
-        settle()
+        flush()
 
 
 def _waiting_of(limiter: str, seconds: float) -> Waiting:
@@ -213,7 +213,7 @@ def count_refusal(limiter: str, _result: Result, _ruleset: Ruleset, plan: Plan, 
         refusals = _waiting_of(limiter, seconds).refusals
         refusals[chain] = refusals.get(chain, 0) + 1
     if MULTIPROCESS:
-        settle()
+        flush()
 
 
 def _count_evaluations(waiting: Waiting, result: Result) -> None:
@@ -228,7 +228,7 @@ def _count_evaluations(waiting: Waiting, result: Result) -> None:
         counts[labels] = counts.get(labels, 0) + 1
 
 
-def settle() -> None:
+def flush() -> None:
     """Bring the metrics up to date with the checks; each scrape begins with it."""
     with _lock:
         for limiter in list(_waiting):
@@ -281,7 +281,7 @@ def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
 
     The rule ALL stands for all calls of a limiter; of those, exceeded are the blocked ones.
     """
-    settle()
+    flush()
     sums: dict[tuple[str, str], tuple[int, int, int]] = {}
     for limiter, children in list(_of.items()):
         for rule, *numbers in children.sums():
@@ -319,4 +319,4 @@ def connect() -> None:
     signals.near_limit.tell(count_near)
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")
     # What waits is the parent's, which goes on to count it.
-    os.register_at_fork(before=settle, after_in_child=_fork)
+    os.register_at_fork(before=flush, after_in_child=_fork)

@@ -24,7 +24,7 @@ from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
-from .lately import lately
+from .memo import remembered
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]
@@ -376,7 +376,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-@lately
+@remembered
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:
     """Return the rule that such fields say, the same one for the same text. Raises InvalidRule, as the engine does."""
     return engine.Rule(**fields)

@@ -31,7 +31,7 @@ _STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((PermissionDenied,), 403),
     ((BadRequest, MultiPartParserError, SuspiciousOperation), 400),
 )
-ANSWERS = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
+ANSWERED_BY_DJANGO = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
 
 Settlement = tuple[Limiter, Result, dict[str, object]]
 

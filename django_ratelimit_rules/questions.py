@@ -16,7 +16,7 @@ from .engine import Result
 from .exceptions import CallableFailed
 from .identifiers import http_request
 from .limiter import Limiter, results_of
-from .outcomes import ANSWERS
+from .outcomes import ANSWERED_BY_DJANGO
 
 _METHOD = re.compile("[A-Z][A-Z_-]*")
 
@@ -95,7 +95,7 @@ class Question:
     def _failure(self, error: Exception) -> CallableFailed:
         """Return what to fail with when the question could not be computed. Raises the error itself where it is an
         answer: an identifier may look up what the view is about, and find that there is none."""
-        if isinstance(error, ANSWERS):
+        if isinstance(error, ANSWERED_BY_DJANGO):
             raise error
         failure = CallableFailed.because(f"the identifier or cost of {self}", error)
         failure.__cause__ = error

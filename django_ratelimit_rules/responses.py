@@ -21,7 +21,7 @@ from . import sometimes
 from .conf import settings
 from .engine import Outcome, Result
 from .headers import Results, policies_of, seconds, write_headers
-from .outcomes import ANSWERS
+from .outcomes import ANSWERED_BY_DJANGO
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def ablocked_response(request: HttpRequest, result: Result) -> HttpRespons
 
 def _instead(error: Exception, result: Result) -> HttpResponseBase:
     """Return a line of text in place of an answer that failed. Raises the error where Django makes an answer of it."""
-    if isinstance(error, ANSWERS):
+    if isinstance(error, ANSWERED_BY_DJANGO):
         raise error
     if sometimes.due("responses.blocked"):
         logger.error("The project's own answer to a refused request failed; a line of text answers", exc_info=error)

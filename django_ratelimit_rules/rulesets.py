@@ -52,30 +52,34 @@ def get(limiter: str) -> Ruleset:
     return effective(limiter).ruleset
 
 
-def is_loaded(limiter: str) -> bool:
+def needs_no_load(limiter: str) -> bool:
     """Whether :func:`get` asks no database."""
     return _snapshot is not None or limiter in _overrides
 
 
 async def aget(limiter: str) -> Ruleset:
     """As :func:`get`; the first load of a process waits in a thread, as Django's database layer wants it."""
-    if not is_loaded(limiter):
+    if not needs_no_load(limiter):
         await sync_to_async(_first_load)()
     return get(limiter)
 
 
 def effective(limiter: str) -> EffectiveRuleset:
     """Return the ruleset in force for a limiter, each rule with the tier it came from."""
-    snapshot = _overrides.get(limiter) or _snapshot or _first_load()
+    snapshot = _snapshot_of(limiter)
     if time.time() >= snapshot.until:
         expire()
-        snapshot = _overrides.get(limiter) or _snapshot or _first_load()
+        snapshot = _snapshot_of(limiter)
     return snapshot.get(limiter)
 
 
 def stated(limiter: str) -> Tiers:
     """Return what each tier says of a limiter, what is hidden or expired as well."""
-    return (_overrides.get(limiter) or _snapshot or _first_load()).tiers.get(limiter, {})
+    return _snapshot_of(limiter).tiers.get(limiter, {})
+
+
+def _snapshot_of(limiter: str) -> Snapshot:
+    return _overrides.get(limiter) or _snapshot or _first_load()
 
 
 def in_force() -> list[EffectiveRuleset]:

@@ -24,7 +24,7 @@ from . import engine, rulesrows, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
-from .lately import lately
+from .memo import remembered
 from .models import Rule, Ruleset, is_storable, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
@@ -81,7 +81,7 @@ def rule_of_row(row: Rule) -> Plain:
     return rule_of_fields(row.engine_fields())
 
 
-@lately
+@remembered
 def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
     """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned. Shared: not to be changed."""
     try:

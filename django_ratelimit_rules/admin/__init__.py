@@ -6,7 +6,7 @@ This module says what stands where; :class:`Operations` joins what the others do
 - the list: ``listing``; ``pages``: routes and addresses of what is not Django's own.
 - who may do what: ``guards``, ``operations``.
 - done once it is confirmed: ``confirmation``; ``switches``, ``history`` (versions, restoring), ``transfer`` (as text).
-- looking: ``explain`` with ``asking``; ``live`` with ``charts``, ``lasthour``, ``moving`` (beside a legacy limiter).
+- looking: ``explain`` with ``asking``; ``live`` with ``charts``, ``lasthour``, ``comparison`` (with a legacy limiter).
 - from traffic: ``recorded``, ``replaying``, ``suggesting``, ``pictures``.
 """
 

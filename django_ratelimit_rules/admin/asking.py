@@ -18,12 +18,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
-from .. import identifiers, rulesets
+from .. import identifiers, registry, rulesets
 from ..engine.values import canonical
 from ..exceptions import CallableFailed
 from .fields import ConditionsField
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+METHODS = registry.find("method").choices
 # What a made-up request is made of.
 OF_REQUEST = ("user", "ip", "path", "headers")
 

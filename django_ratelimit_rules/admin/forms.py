@@ -23,6 +23,7 @@ from ..conf import settings
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
+from ..rulestext import POSITION_STEP
 from . import lines
 from .fields import ConditionsField, DurationField, KeyField, PropertiesField, WarnAtField
 from .summaries import rule_summary
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     BaseRulesFormSet = forms.BaseInlineFormSet[Rule, Ruleset, forms.ModelForm[Rule]]
 else:
     BaseRuleForm, BaseRulesFormSet = forms.ModelForm, forms.BaseInlineFormSet
-
-POSITION_STEP = 10
 
 # Fields that every rule shows, whether or not it is opened.
 HEAD = ("position", "enabled")

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from .. import rulesdiff, rulestext
 from ..models import Rule, Ruleset
 from ..rulestext import Plain
-from . import guards, moving
+from . import comparison, guards
 from .explain import Explains
 from .fields import digest
 from .forms import RulesFormSet, Stored
@@ -132,7 +132,7 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
             inline.formset.allowed = Allowed(inline.has_change_permission, inline.has_delete_permission, copy, turn)
         if obj is not None and guards.may(request, guards.SWITCH):
             context["switches"] = switch_links(obj)
-        context["divergence"] = moving.sentences(obj.name) if obj else ""
+        context["divergence"] = comparison.sentences(obj.name) if obj else ""
         drawn = charts(obj.name) if obj else {}
         for inline in context["inline_admin_formsets"] if drawn else ():
             for form in inline.formset.initial_forms:

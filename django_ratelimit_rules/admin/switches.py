@@ -17,7 +17,7 @@ from ..models import Rule, Ruleset
 from ..replay.text import plural
 from ..tiers import Tier, TierRules
 from ..versions import Author
-from . import guards, lasthour, moving
+from . import comparison, guards, lasthour
 from .confirmation import Step, confirm
 from .pages import Pages, page_url
 
@@ -63,7 +63,7 @@ class Switches(Pages):
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
         label, effect = MODES[mode]
-        compared = moving.found(ruleset.name) if mode == "enforce" else None
+        compared = comparison.found(ruleset.name) if mode == "enforce" else None
         step = Step(
             title=f"{label}: {ruleset.name}",
             action=f"switched to {mode.replace('_', ' ')}",
@@ -73,7 +73,7 @@ class Switches(Pages):
             after=after,
             perform=perform,
             done=page_url("change", ruleset.pk),
-            said=[effect, *_blocking(ruleset.name, mode), *([moving.said(compared)] if compared else [])],
+            said=[effect, *_blocking(ruleset.name, mode), *([comparison.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=lasthour.of_ruleset(ruleset.name),
             ruleset=ruleset,

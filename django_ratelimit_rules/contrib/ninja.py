@@ -20,7 +20,7 @@ from ..engine import Result
 from ..exceptions import CallableFailed
 from ..facts import is_authenticated, is_staff
 from ..limiter import Limiter, results_of
-from ..outcomes import ANSWERS
+from ..outcomes import ANSWERED_BY_DJANGO
 from ..responses import add_headers, status_of
 from .credentials import facts_of
 
@@ -50,7 +50,7 @@ class RuleThrottle(BaseThrottle):
         known = _facts_of(getattr(request, "auth", None))
         try:
             facts = {**known, **(self.identifier(request) if self.identifier else {})}
-        except ANSWERS:
+        except ANSWERED_BY_DJANGO:
             raise
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
             failure = CallableFailed.because(f"the identifier of the throttle for {self.limiter.name!r}", error)

@@ -25,7 +25,7 @@ from ..engine import Mode, Result
 from ..exceptions import CallableFailed
 from ..identifiers import http_request
 from ..limiter import Limiter, results_of
-from ..outcomes import ANSWERS, settle
+from ..outcomes import ANSWERED_BY_DJANGO, settle
 from ..responses import add_headers, status_of
 from .credentials import facts_of
 
@@ -78,7 +78,7 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         http = http_request(request)
         try:
             facts = {**known, **self.get_identifier(request, view)}
-        except (APIException, *ANSWERS):
+        except (APIException, *ANSWERED_BY_DJANGO):
             raise
         except Exception as error:  # noqa: BLE001 -- a project's method may raise anything
             self._result = limiter.fail_request(http, CallableFailed.because(f"the identifier of {self!r}", error))

@@ -1,7 +1,4 @@
-"""What was made of the very same a moment ago is not made anew: a saved page asks for each of hundreds of rules often.
-
-Knows nothing of what is made.
-"""
+"""Remember what was just made from the same input: saving a page asks for each of hundreds of rules many times."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ T = TypeVar("T")
 MOST = 1000
 
 
-def lately(function: Callable[[A], T]) -> Callable[[A], T]:
+def remembered(function: Callable[[A], T]) -> Callable[[A], T]:
     """Return the function, which keeps what it made, by its argument's ``repr``: to Python 1, 1.0 and True are equal,
     and a dictionary is no key. Results are shared, and so not to be changed; what it raises is not kept."""
     kept: dict[str, T] = {}
