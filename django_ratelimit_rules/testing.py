@@ -9,7 +9,7 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from . import rulesets, sometimes
+from . import decisions, rulesets, sometimes
 from .counters.aliases import current
 from .engine import FailureMode, Mode, Rule, Ruleset
 from .engine.rules import check_name
@@ -104,8 +104,10 @@ def _modes_of(ruleset: Ruleset) -> tuple[Mode, FailureMode]:
 def reset_counters(limiter: str | None = None) -> int:
     """Forget all counters of one limiter, or of this app; nothing else in that Redis. Return how many there were.
 
-    Lines that are logged once a minute are logged anew, and a Redis that failed an earlier test is asked again.
+    Lines that are logged once a minute are logged anew, the next refusal has its decision id, and a Redis that failed
+    an earlier test is asked again.
     """
     forget_local_counters()
     sometimes.forget()
+    decisions.forget()
     return current().clear(limiter)

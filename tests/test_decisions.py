@@ -14,7 +14,7 @@ from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
-from django_ratelimit_rules.testing import override_ruleset
+from django_ratelimit_rules.testing import override_ruleset, reset_counters
 
 COUNTING = {"characteristics": ["ip"], "limit": 0, "period": 60}
 FULL = Rule("full", **COUNTING)
@@ -54,6 +54,12 @@ def test_of_a_flood_one_refusal_a_second_is_kept(limiter, redis_client):
     kept = [result.decision for result in results if result.decision]
     assert len(kept) == len(redis_client.keys("*decision*")) <= 2
     assert results[0].decision
+
+
+def test_after_a_reset_of_all_counters_the_next_refusal_is_kept_at_once(limiter):
+    for _ in range(2):
+        reset_counters("search")
+        assert limiter.check({"ip": "203.0.113.7"}).decision
 
 
 def test_a_long_flood_is_kept_more_and_more_seldom():
