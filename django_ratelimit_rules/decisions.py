@@ -1,9 +1,9 @@
 """Refusals to ask about later: an explanation kept in Redis for an hour, under a short id.
 
 A result just decided goes in and gets its ``decision``, the id that answers and log lines carry and that the admin
-looks up. An id stands only for what is stored, and only some refusals are: one a second, and after the first 60 of an
-hour one every 10 seconds, for each limiter and process; so a flood costs next to nothing, and an hour of it about a
-megabyte. Values that clients wrote are kept as digests.
+looks up. An id stands only for what is stored, and of many refusals only some are: the first 20 of an hour, then one a
+second, and after 60 one every 10 seconds, for each limiter and process; so a flood costs next to nothing, and an hour
+of it about a megabyte. Values that clients wrote are kept as digests.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 KEPT_SECONDS = 3600
 SEAL = 20
 MOST_RULES = 50
-# Seconds between two refusals of one limiter that are kept, while few were kept this hour and after that.
-SPACING, MANY, WIDE_SPACING = 1.0, 60, 10.0
+# How many refusals of a limiter are kept as they come, in an hour; seconds between two after that, and after many.
+FEW, SPACING, MANY, WIDE_SPACING = 20, 1.0, 60, 10.0
 _ID = re.compile(r"[a-z2-7]{8}")
 
 # By limiter: when the hour began, how many were kept in it, and from when on the next one may be.
@@ -119,7 +119,8 @@ def _due(limiter: str, now: float) -> bool:
         return False
     if now - began >= KEPT_SECONDS:
         began, kept = now, 0
-    _paces[limiter] = (began, kept + 1, now + (SPACING if kept < MANY else WIDE_SPACING))
+    spacing = 0.0 if kept + 1 < FEW else SPACING if kept < MANY else WIDE_SPACING
+    _paces[limiter] = (began, kept + 1, now + spacing)
     return True
 
 
