@@ -262,7 +262,7 @@ local function others()
     local ttl = found and remaining(i, period)
     if ttl then
       units, banned_until, fractional = found[1], found[4], found[5]
-      if found[3] ~= period then units = ceil(units * period / max(found[3], 1)) end
+      if found[3] ~= period then units = min(ceil(units * period / max(found[3], 1)), LARGEST) end
       units = max(0, units - max(0, now() - found[2]) * limit)
       -- At a rate that is lower now it fills later than its key was to be gone: with the key the debt would go.
       local full = until_full(i, units)

@@ -221,14 +221,17 @@ def _read_sliding(look: Look, cost: Number, now: int) -> None:
             look.previous, look.current = stored.previous, stored.used
         elif stored.index == look.index - 1:
             look.previous = stored.used
-    # In floats, because that is what Lua computes in.
-    look.used = look.count = _plus(floor(float(look.previous) * (period - elapsed) / period), look.current)
+    # In floats, because that is what Lua computes in; there infinity may be rounded down.
+    carried = min(float(look.previous) * (period - elapsed) / period, LARGEST)
+    look.used = look.count = _plus(floor(carried), look.current)
     look.reset = period - elapsed
-    room = _plus(limit - cost, -look.current)
+    # What costs more than the limit waits for nothing.
+    fitting = min(cost, limit)
+    room = _plus(limit - fitting, -look.current)
     if room >= 0:
         wait = floor(period - (floor(room) + 1) * float(period) / max(look.previous, 1)) + 1 - elapsed
     else:
-        fade = floor(period - (floor(_plus(limit, -cost)) + 1) * float(period) / max(look.current, 1)) + 1
+        fade = floor(period - (floor(_plus(limit, -fitting)) + 1) * float(period) / max(look.current, 1)) + 1
         wait = period - elapsed + max(0, fade)
     look.judge(now, _plus(look.used, cost) > limit, cost, wait)
 
@@ -252,7 +255,7 @@ def _read_bucket(look: Look, cost: Number, now: int) -> None:
     if stored is not None:
         units = stored.used
         if stored.period != period:
-            units = ceil(float(units) * period / stored.period)
+            units = ceil(min(float(units) * period / stored.period, LARGEST))
         units = max(0, units - max(0, now - stored.updated) * limit)
     look.current = units
     fractional = stored is not None and stored.fractional

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import sys
 
 import pytest
 
@@ -179,6 +181,25 @@ def test_absurd_costs_are_recorded_without_an_error(store, algorithm, cost):
     tally = store.counters.hit([hit])[0]
     assert tally.exceeded
     assert tally.used >= cost
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_largest_cost_there_is_meets_an_answer_before_and_after_it_was_charged(store, algorithm):
+    hit = make_hit(limit=5, period=60, algorithm=algorithm)
+    assert store.counters.hit([hit], sys.float_info.max)[0].retry_ms == -1
+    store.counters.hit([hit], sys.float_info.max, Verb.CHARGE)
+    for cost in (1, sys.float_info.max):
+        tally = store.counters.hit([hit], cost)[0]
+        assert tally.exceeded
+        assert 1e290 < tally.used < math.inf
+    assert store.counters.hit([hit._replace(period=31_536_000)])[0].used < math.inf
+
+
+def test_a_sliding_window_carries_the_largest_cost_over(store):
+    hit = make_hit(limit=5, period=1, algorithm="sliding_window")
+    store.counters.hit([hit], sys.float_info.max, Verb.CHARGE)
+    store.wait(1)
+    assert store.counters.hit([hit])[0].exceeded
 
 
 async def test_the_asynchronous_twins_count_in_the_same_counters(store):
