@@ -243,7 +243,9 @@ local function others()
     if charged or ban > 0 then
       local banned_until = ban > 0 and now() + ban or 0
       local value = string.format('%.17g %.17g %.17g %.17g %.17g', period, index, previous, current, banned_until)
-      call('SET', KEYS[i], value, 'PX', max((index + 2) * period - now(), ban))
+      -- What was charged weighs in the window behind its own as well; a ban may be all that there is.
+      local windows = current > 0 and 2 or previous > 0 and 1 or 0
+      call('SET', KEYS[i], value, 'PX', max((index + windows) * period - now(), ban))
     end
   end
 

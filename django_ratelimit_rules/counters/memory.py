@@ -245,7 +245,9 @@ def _write_sliding(look: Look, counter: Counter, cost: Number, now: int, charged
     if not (charged or ban):
         return False
     counter.period, counter.index, counter.previous, counter.used = look.period, look.index, look.previous, look.current
-    counter.expires = (look.index + 2) * look.period
+    # The next window is weighed by this one only if anything was charged in it; a ban may be all that there is.
+    windows = 2 if look.current else 1 if look.previous else 0
+    counter.expires = (look.index + windows) * look.period
     return True
 
 

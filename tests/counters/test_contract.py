@@ -108,6 +108,15 @@ def test_a_ban_shorter_than_its_window_does_not_end_the_window(store):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_counter_that_held_a_ban_alone_is_gone_with_it(store, algorithm):
+    hit = make_hit(limit=0, period=86400, ban_for=1, algorithm=algorithm)
+    assert store.counters.hit([hit])[0].banned
+    store.wait(1.05)
+    # A fixed window counts refused calls as well, and goes on until it ends.
+    assert store.counters.reset([hit.key]) == (algorithm == "fixed_window")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_running_ban_writes_nothing(store, algorithm):
     hit = make_hit(limit=1, period=86400, ban_for=60, algorithm=algorithm)
     store.counters.hit([hit])
