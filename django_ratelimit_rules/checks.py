@@ -126,7 +126,7 @@ def check_middleware_order(databases: Sequence[str] | None = None, **_: object) 
     order = list(settings.project_middleware)
     if OUR_MIDDLEWARE not in order or AUTHENTICATION not in order[order.index(OUR_MIDDLEWARE) :]:
         return []
-    subject = "rules by user take"
+    subject = "rules by user treat"
     if _rules_are_in(databases or ()):
         wanting = [
             f"{rule.name!r} of limiter {limiter!r}"
@@ -137,10 +137,10 @@ def check_middleware_order(databases: Sequence[str] | None = None, **_: object) 
         if not wanting:
             return []
         more = f" and {len(wanting) - 3} more" if len(wanting) > 3 else ""
-        subject = f"the rule {wanting[0]} takes" if len(wanting) == 1 else f"{', '.join(wanting[:3])}{more} take"
+        subject = f"the rule {wanting[0]} treats" if len(wanting) == 1 else f"{', '.join(wanting[:3])}{more} treat"
     return [
         CheckWarning(
-            f"RateLimitMiddleware is listed before AuthenticationMiddleware: {subject} everybody for a stranger.",
+            f"RateLimitMiddleware is listed before AuthenticationMiddleware: {subject} every request as anonymous.",
             hint="List it after AuthenticationMiddleware, which tells rules by user who is asking.",
             id="ratelimit_rules.W003",
         )

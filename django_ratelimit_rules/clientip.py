@@ -80,7 +80,7 @@ class Proxies:
 
 @lru_cache(maxsize=16)
 def trusted_proxies(entries: tuple[str, ...]) -> Proxies:
-    """Return the proxies that ``TRUSTED_PROXIES`` names. An entry that is no network is logged and trusts nobody."""
+    """Return the proxies that ``TRUSTED_PROXIES`` names. An entry that is not a network is logged and trusts nobody."""
     networks = []
     for entry in entries:
         if entry == UNIX:

@@ -54,7 +54,7 @@ def verdict_of(said: object) -> Verdict:
 
 def compare(result: Result, legacy_blocked: bool) -> None:
     """Announce how a dry run's result agrees with the legacy limiter. A failed check is no comparison, nor is a result
-    of another mode: an operator may have turned it in between."""
+    of another mode: an operator may have changed it meanwhile."""
     if result.mode is not Mode.DRY_RUN or result.error:
         return
     signals.compared.announce(

@@ -1,7 +1,7 @@
 """How often our limiter and the legacy one disagreed in the last days, from all processes. Read by the admin.
 
 Comparisons are added up in this process, by limiter and hour, and written to Redis every few seconds by the refresher's
-thread: a hash an hour of three numbers, kept for eight days. So a request pays an addition for it.
+thread: a hash an hour of three numbers, kept for eight days. A request pays for one addition.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def read(name: str, request: HttpRequest, kwargs: Kwargs) -> str | None:
 
 
 def user_key(user: Any) -> object:
-    """Return what stands for a user: the primary key. Without authentication everybody is a stranger."""
+    """Return what stands for a user: the primary key. Without authentication everybody is anonymous."""
     return getattr(user, "pk", user) if is_authenticated(user) else ANONYMOUS
 
 

@@ -207,7 +207,7 @@ def _call(provider: Provider, request: HttpRequest) -> object:
 
 
 def _without_awaiting(name: str) -> str | None:
-    """Answer a synchronous check on the event loop: a user reads as a stranger, who counts by address."""
+    """Answer a synchronous check on the event loop: a user reads as anonymous, who counts by address."""
     if sometimes.due(f"identifiers.{name}"):
         logger.warning("property %s cannot be loaded by a synchronous check in async code; use acheck_request", name)
     return ANONYMOUS if name == "user" else None

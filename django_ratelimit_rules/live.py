@@ -1,7 +1,7 @@
 """What each rule met in the last hour, from all processes, and the counters that are fullest now.
 
-Every few seconds the refresher's thread looks at what the metrics of this process have counted since, and adds it to a
-hash a minute in Redis: three numbers for each rule. So a request pays nothing for it. Read by the admin.
+Every few seconds the refresher's thread looks at what the metrics of this process have counted since, and adds it to
+one Redis hash per minute: three numbers for each rule. So a request pays nothing for it. Read by the admin.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _series(numbers: Mapping[tuple[str, str], list[int]], rule: str) -> Series:
 
 
 def forget() -> None:
-    """Forget what was counted but not written yet: for tests, to which another test's calls are none of theirs."""
+    """Forget what was counted but not written yet: for tests, so that no test sees another's calls."""
     global _counts
     gather()
     _counts = {}

@@ -63,7 +63,7 @@ class DurationField(BaseDurationField):
         return name, "django.db.models.PositiveIntegerField", args, options
 
     def to_python(self, value: Any) -> Any:
-        """Return seconds. Raises ValidationError for what is no duration."""
+        """Return seconds. Raises ValidationError for what is not a duration."""
         if not isinstance(value, (str, timedelta)):
             return super().to_python(value)
         try:
@@ -72,7 +72,7 @@ class DurationField(BaseDurationField):
             raise ValidationError(str(error)) from error
 
     def get_prep_value(self, value: Any) -> Any:
-        """Return seconds for the database. Raises ValueError for what is no duration."""
+        """Return seconds for the database. Raises ValueError for what is not a duration."""
         return super().get_prep_value(_seconds(value) if isinstance(value, (str, timedelta)) else value)
 
 
@@ -410,7 +410,7 @@ def unknown_properties(rule: engine.Rule) -> dict[str, str]:
     for name in rule.response_matcher.properties if rule.response_matcher else ():
         if base_of(name) not in ANSWER_PROPERTIES and not name.startswith("header."):
             found.setdefault(
-                "response", f"{name!r} is no property of an answer; there are status, login and header.<name>"
+                "response", f"{name!r} is not a property of a response; use status, login or header.<name>"
             )
     return found
 

@@ -47,7 +47,7 @@ class MyLimit:
 def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimit]:
     """Return the limits of a request's user, those of these limiters or of all, nearest to full first.
 
-    Nothing for strangers. Raises CountersUnavailable.
+    Nothing for anonymous users. Raises CountersUnavailable.
     """
     identifier = identifiers.build(request)
     if not settings.ENABLED or identifier.text("is_authenticated") != "1":

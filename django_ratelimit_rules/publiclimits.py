@@ -22,7 +22,7 @@ from .engine.values import spell_duration
 
 WORDS = {
     "ip": "client address",
-    "user": "user (strangers: client address)",
+    "user": "user (anonymous clients: client address)",
     "is_authenticated": "whether signed in",
     "auth": "API credential",
 }

@@ -107,5 +107,5 @@ def _methods(methods: Iterable[object]) -> frozenset[str]:
     found = {method.upper() if isinstance(method, str) else method for method in methods}
     names = frozenset(name for name in found if isinstance(name, str) and name != "ALL" and _METHOD.fullmatch(name))
     if not names or names != found:
-        raise ValueError(f"{sorted(map(str, found))} are no HTTP methods; leave methods out to check all")
+        raise ValueError(f"{sorted(map(str, found))} are not HTTP methods; omit methods to check all")
     return names

@@ -145,7 +145,7 @@ def _time_of(entry: bytes) -> float:
 
 
 def forget() -> None:
-    """Forget what waits: for tests, to which another test's calls are none of theirs."""
+    """Forget what waits: for tests, so that no test sees another's calls."""
     _waiting.clear()
 
 

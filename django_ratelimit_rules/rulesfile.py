@@ -159,10 +159,10 @@ class RulesFile:
                 text = text.replace("\t", " ")
             root: yaml.Node | None = yaml.compose(text, Loader=ShallowLoader)
         except json.JSONDecodeError as error:
-            raise InvalidRulesFile(f"{self.path}:{error.lineno}: is no JSON: {error.msg}") from error
+            raise InvalidRulesFile(f"{self.path}:{error.lineno}: is not valid JSON: {error.msg}") from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise InvalidRulesFile(f"{self.path}:{line}: is no YAML: {error.problem}") from error
+            raise InvalidRulesFile(f"{self.path}:{line}: is not valid YAML: {error.problem}") from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InvalidRulesFile(f"{self.path}: cannot be read: {error}") from error
         return root

@@ -20,7 +20,7 @@ from .exceptions import CountersUnavailable
 def my_limits(request: HttpRequest) -> JsonResponse:
     """Return ``{"limits": [{"limiter", "rule", "limit", "period", "used", "remaining", "reset_after", "blocked"}]}``.
 
-    ``?limiter=search`` asks for one limiter, and may be repeated. 401 for strangers, 503 while Redis is away.
+    ``?limiter=search`` asks for one limiter, and may be repeated. 401 for anonymous users, 503 while Redis is away.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return JsonResponse({"detail": "Sign in to see your limits."}, status=401)

@@ -164,38 +164,38 @@ def test_saving_a_page_unchanged_changes_no_rule(page, ruleset):
 
 BAD = [
     ({"action": "deny"}, "action", "deny"),
-    ({"name": "Per IP"}, "name", "small letter"),
+    ({"name": "Per IP"}, "name", "lower-case letter"),
     ({"name": "first"}, "name", "unique within a ruleset"),
     ({"limit": "-1"}, "limit", "out of range"),
     ({"limit": "ten"}, "limit", "whole number"),
     ({"limit": ""}, "limit", "needs a limit"),
     ({"limit": "9" * 30}, "limit", "out of range"),
     ({"period": "0"}, "period", "out of range"),
-    ({"period": "1.5"}, "period", "no duration"),
-    ({"period": "5w"}, "period", "no duration"),
-    ({"period": "9" * 5000}, "period", "no duration"),
-    ({"ban_for": "2y"}, "ban_for", "no duration"),
+    ({"period": "1.5"}, "period", "not a duration"),
+    ({"period": "5w"}, "period", "not a duration"),
+    ({"period": "9" * 5000}, "period", "not a duration"),
+    ({"ban_for": "2y"}, "ban_for", "not a duration"),
     ({"warn_at": "101"}, "warn_at", "percentage from 0"),
     ({"warn_at": "most"}, "warn_at", "whole number"),
     ({"action": "skip", "period": ""}, "limit", "takes no limit"),
     ({"characteristics": "usr"}, "characteristics", "did you mean 'user'"),
-    ({"characteristics": "ip,,user"}, "characteristics", "no property"),
-    ({"characteristics": '["ip"'}, "characteristics", "no JSON"),
+    ({"characteristics": "ip,,user"}, "characteristics", "not a property"),
+    ({"characteristics": '["ip"'}, "characteristics", "not valid JSON"),
     ({"match": '{"path": '}, "match", "line 1, column"),
     ({"match": "{'plan': 'free'}"}, "match", "straight double quotes"),
     ({"match": "null"}, "match", "must be an object"),
     ({"match": '{"ip": "1.2.3.4", "ip": "4.3.2.1"}'}, "match", "twice"),
-    ({"match": '{"ip": NaN}'}, "match", "no value in JSON"),
+    ({"match": '{"ip": NaN}'}, "match", "not a value in JSON"),
     ({"match": "[" * 100_000}, "match", "nested too deep"),
     ({"match": '{"ip": ' * 400 + "1" + "}" * 400}, "match", "unknown operator"),
     ({"match": '{"planet": "x"}'}, "match", "no provider"),
     ({"match": '{ "path":\n {"regex": "("} }'}, "match", "does not compile"),
     ({"count_distinct": "nobody"}, "count_distinct", "no provider"),
-    ({"response": '{"path": "/"}'}, "response", "no property of an answer"),
+    ({"response": '{"path": "/"}'}, "response", "not a property of a response"),
     ({"match": '{"path": "\\u0000"}'}, "match", "not every database keeps"),
     ({"match": '{"path": ["a", {"\\udcff": 1}]}'}, "match", "property 'path'"),
     ({"match": '{"path": ["a", "\\udcff"]}'}, "match", "not every database keeps"),
-    ({"characteristics": '["post.\\udcff"]'}, "characteristics", "is no property"),
+    ({"characteristics": '["post.\\udcff"]'}, "characteristics", "is not a property"),
     ({"position": "first"}, "position", "whole number"),
     ({"expires_at_0": "tomorrow", "expires_at_1": "12:00"}, "expires_at", "valid date"),
 ]
@@ -246,7 +246,7 @@ def test_a_limiter_name_that_cannot_be_is_refused_on_the_name(admin_client):
     page = Page(admin_client, reverse(ADD))
     page.data["name"] = "My Search"
     assert not page.save()
-    assert "small letter" in page.form.errors["name"][0]
+    assert "lower-case letter" in page.form.errors["name"][0]
     assert not Ruleset.objects.exists()
 
 
@@ -526,7 +526,7 @@ def test_a_stale_page_does_not_undo_another_operators_change_unless_that_is_aske
     Rule.objects.filter(name="a").update(limit=1)
     Ruleset.objects.update(mode="off")
     assert not shown.save()
-    for words in ("Somebody changed this since", "mode: “off” becomes “”", "~ limit: 1 → 5", "~ limit: 5 → 7"):
+    for words in ("Somebody else changed this after", "mode: “off” becomes “”", "~ limit: 1 → 5", "~ limit: 5 → 7"):
         assert words in shown.text
     assert (Ruleset.objects.get().mode, Rule.objects.get(name="a").limit, Rule.objects.get(name="b").limit) == (
         "off",
@@ -553,4 +553,4 @@ def test_a_stale_page_that_would_undo_nothing_and_one_that_is_not_stale_are_save
 def test_a_ruleset_without_a_name_has_one_fault(admin_client):
     said = admin_client.post(reverse(ADD), NEW | {"name": ""}).content.decode()
     assert "This field is required." in said
-    assert "is no name" not in said
+    assert "is not a valid name" not in said

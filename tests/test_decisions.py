@@ -121,7 +121,7 @@ def test_an_id_is_found_with_what_stood_around_it(admin_client, limiter, pasted)
     decision = limiter.check({"ip": "203.0.113.7"}).decision
     url = reverse("admin:django_ratelimit_rules_ruleset_explain")
     page = admin_client.get(url, {"decision": pasted.format(decision)}).content.decode()
-    assert "Refused by full" in page
+    assert "Blocked by full" in page
     assert f'value="{decision}"' in page
 
 

@@ -78,7 +78,7 @@ def test_every_rule_says_what_it_does_and_which_condition_failed(ask):
     assert "3 calls counted" in page["all"]
     assert prefixes("search", rules)[3] + IP in page["all"]
     assert "not reached" in page["behind"]
-    assert page["verdict"].startswith("Refused by all; it may pass in ")
+    assert page["verdict"].startswith("Blocked by all; it may pass in ")
 
 
 def test_explaining_changes_nothing(ask, keys, redis_client):
@@ -154,12 +154,12 @@ def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
         ("user", "nobody", "no user"),
         ("user", "9" * 40, "no user"),
         ("ip", "1.2.3", "valid"),
-        ("headers", "no colon", "is no header"),
+        ("headers", "no colon", "is not a header"),
         ("facts", "[1]", "object"),
         ("facts", '{"a": [1]}', "container|single fact"),
-        ("facts", "{", "no JSON"),
+        ("facts", "{", "not valid JSON"),
         ("limiter", "unknown", "valid choice"),
-        ("path", " ", "Say who asks"),
+        ("path", " ", "Enter who is asking"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_on_its_field(ask, field, said, message):
@@ -173,7 +173,7 @@ def test_a_refusal_is_shown_by_the_id_that_the_client_was_given(admin_client, ur
     with override_ruleset("search", rules):
         result = Limiter("search").check_request(RequestFactory().get("/", REMOTE_ADDR=IP))
     page = plain(admin_client.get(url, {"decision": f" {result.decision.upper()} "}).content.decode())
-    assert "Refused by all; waiting does not help." in page
+    assert "Blocked by all; waiting does not help." in page
     assert "needs path starts with /api/ , but it is /" in page
     assert "kept for an hour" in page
 
@@ -195,7 +195,7 @@ def test_without_redis_the_page_says_so_and_what_the_failure_mode_answers(ask, s
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     with override_ruleset("search", [Rule("all", **COUNTING)], failure_mode="closed"):
         page = ask(ip=IP)
-    assert page["verdict"] == "Refused: the check fails, and the failure mode answers."
+    assert page["verdict"] == "Blocked: the check failed, so the failure mode decided."
     assert "fails" in page["all"]
 
 

@@ -40,7 +40,7 @@ def refused(ruleset: Ruleset, **fields: Any) -> dict[str, list[str]]:
     ("fields", "field", "words"),
     [
         ({"action": "deny"}, "action", "deny"),
-        ({"name": "Bad-Name"}, "name", "small letter"),
+        ({"name": "Bad-Name"}, "name", "lower-case letter"),
         ({"limit": -1}, "limit", "out of range"),
         ({"limit": 10**12 + 1}, "limit", "out of range"),
         ({"limit": None}, "limit", "needs a limit"),
@@ -54,9 +54,9 @@ def refused(ruleset: Ruleset, **fields: Any) -> dict[str, list[str]]:
         ({"match": {"planet": "x"}}, "match", "no provider"),
         ({"match": {"path": {"regex": "*"}}}, "match", "does not compile"),
         ({"match": {"path": {"regex": "(?P<x>"}}}, "match", "does not compile"),
-        ({"match": [{"path": "/"}, {"ip": {"not": {"cidr": "10.0.0.0/33"}}}]}, "match", "no network"),
+        ({"match": [{"path": "/"}, {"ip": {"not": {"cidr": "10.0.0.0/33"}}}]}, "match", "not a network"),
         ({"count_distinct": "nobody"}, "count_distinct", "no provider"),
-        ({"response": {"path": "/"}}, "response", "no property of an answer"),
+        ({"response": {"path": "/"}}, "response", "not a property of a response"),
         ({"response": {"login": "failed", "statuss": 401}}, "response", "statuss"),
     ],
 )
@@ -234,9 +234,9 @@ def test_code_may_write_durations_as_people_do(ruleset):
     assert (rule.period, rule.ban_for) == (300, 7200)
     assert Rule.objects.get(period="5m") == rule
     Rule(ruleset=ruleset, name="checked", limit=1, period="1m").full_clean()
-    with pytest.raises(ValidationError, match="no duration"):
+    with pytest.raises(ValidationError, match="not a duration"):
         Rule(ruleset=ruleset, name="checked", limit=1, period="soon").full_clean()
-    with pytest.raises(ValueError, match="no duration"):
+    with pytest.raises(ValueError, match="not a duration"):
         Rule.objects.create(ruleset=ruleset, name="checked", limit=1, period="soon")
 
 

@@ -291,14 +291,14 @@ def test_rules_are_downloaded_and_imported_after_the_diff_is_shown(admin_client,
 )
 def test_a_text_with_a_fault_is_refused_with_its_line_and_kept_for_repair(admin_client, ruleset, data):
     answer = read(admin_client.post(reverse(IMPORT), data))
-    assert "text:2: rule 'r': limit" in answer or "no YAML" in answer or "Choose a file" in answer
+    assert "text:2: rule 'r': limit" in answer or "not valid YAML" in answer or "Choose a file" in answer
     assert data["text"] in answer
     assert RulesetVersion.objects.count() == 0
 
 
 def test_a_file_that_is_no_text_is_refused(admin_client):
     answer = admin_client.post(reverse(IMPORT), {"file": SimpleUploadedFile("x.yaml", b"\xff\xfe")})
-    assert "no UTF-8" in read(answer)
+    assert "not valid UTF-8" in read(answer)
 
 
 def test_a_text_that_could_not_be_sent_again_for_confirmation_is_refused_at_once(admin_client, ruleset, settings):

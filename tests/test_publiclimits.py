@@ -45,7 +45,7 @@ def described():
 @override_ruleset("search", RULES)
 def test_markdown_tells_each_limit_in_one_line(described):
     text = described()
-    assert "| `search` | `per_user` | 1,000 per minute per user (strangers: client address) |" in text
+    assert "| `search` | `per_user` | 1,000 per minute per user (anonymous clients: client address) |" in text
     assert "| `posts` | 5 per hour per client address, `x-team` header; for POST, PUT requests |" in text
     assert "| 7 per day for all clients together; for some requests |" in text
     assert "counts failed sign-ins only; whoever goes over it is refused for 15 min |" in text

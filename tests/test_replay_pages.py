@@ -215,7 +215,7 @@ def test_a_suggestion_by_what_the_traffic_does_not_tell_says_so(admin_client):
     text = words(ask(admin_client, SUGGEST, file=log(), by="post.email", period="1d", match="{}", percent="5"))
     assert "9,999 calls of 1 client in 4 windows." in text
     assert " 1 client by the calls of their busiest window" in text
-    assert "This traffic does not tell post.email : it is taken as missing." in text
+    assert "This traffic does not contain post.email , so it is treated as missing." in text
 
 
 def test_a_suggestion_goes_on_to_a_replay(admin_client):
@@ -240,8 +240,8 @@ def test_a_limit_is_suggested_from_a_rules_live_counters(admin_client):
     [
         ({"traffic": "counters", "rule": "", "file": ""}, "Say whose counters"),
         ({"rule": "none"}, "has no rule none"),
-        ({"by": "|"}, "no property"),
-        ({"period": "1w"}, "no duration"),
+        ({"by": "|"}, "not a property"),
+        ({"period": "1w"}, "not a duration"),
         ({"match": '{"ip": {"x": 1}}'}, "unknown operator"),
         ({"percent": "101"}, "less than or equal to 100"),
     ],

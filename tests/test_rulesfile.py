@@ -66,9 +66,9 @@ def test_an_empty_file_says_nothing(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("search:\n  rules: [\n", 3, "is no YAML"),
+        ("search:\n  rules: [\n", 3, "is not valid YAML"),
         ("- 1\n- 2\n", 1, "must map limiters"),
-        ("Bad Name: []\n", 1, "is no name"),
+        ("Bad Name: []\n", 1, "is not a valid name"),
         ("search: 5\n", 1, "list of rules"),
         ("search:\n  rules: []\n  modus: off\n", 3, "unknown field 'modus'"),
         ("search:\n  mode: maybe\n", 2, "mode"),
@@ -97,7 +97,7 @@ def test_a_fault_is_named_with_path_line_and_reason(tmp_path, text, line, reason
 
 
 def test_broken_json_and_missing_files_are_named(tmp_path):
-    with pytest.raises(InvalidRulesFile, match=r"rules\.json:2: is no JSON"):
+    with pytest.raises(InvalidRulesFile, match=r"rules\.json:2: is not valid JSON"):
         read(written(tmp_path, "{\n", "rules.json"))
     with pytest.raises(InvalidRulesFile, match="absent"):
         read(tmp_path / "absent.yaml")

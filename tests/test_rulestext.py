@@ -195,7 +195,7 @@ FAULTS = [
     ("search:\n  mode: loud\n", ":2: mode: "),
     ("search:\n  description: [a]\n", ":2: description"),
     ('search: {description: "a\\0b"}\n', "limiter 'search': description: "),
-    ("search: {\n", ":2: is no YAML"),
+    ("search: {\n", ":2: is not valid YAML"),
 ]
 
 

@@ -48,8 +48,9 @@ class AskingForm(forms.Form):
         empty=dict,
         initial=dict,
         label="Facts (JSON)",
-        help_text='What code says, and what else is known: <code>{"team": 7, "post.email": "a@example.org"}</code>. '
-        "They win over those of the request. Alone they are the whole identifier.",
+        help_text="Properties that code passes, or values you know: "
+        '<code>{"team": 7, "post.email": "a@example.org"}</code>. '
+        "They override the request's; alone, they are the whole identifier.",
     )
 
     def __init__(self, *args: Any, limiters: list[str], host: str, **options: Any) -> None:
@@ -69,7 +70,9 @@ class AskingForm(forms.Form):
         for line in filter(None, map(str.strip, self.cleaned_data["headers"].splitlines())):
             name, colon, value = line.partition(":")
             if not colon or not name.strip() or " " in name.strip():
-                raise ValidationError("%(line)s is no header: write Name: value.", params={"line": repr(line[:80])})
+                raise ValidationError(
+                    "%(line)s is not a header: write it as Name: value.", params={"line": repr(line[:80])}
+                )
             found[name.strip()] = value.strip()
         return found
 
@@ -89,7 +92,7 @@ class AskingForm(forms.Form):
         """Refuse a question about nobody."""
         said = super().clean() or {}
         if not self.errors and not any(said.get(name) for name in (*OF_REQUEST, "facts")):
-            raise ValidationError("Say who asks: a user, an address, a path, a header, or facts.")
+            raise ValidationError("Enter who is asking: a user, an address, a path, a header, or facts.")
         return said
 
     def identifier(self) -> tuple[dict[str, Any], HttpRequest | None, list[str]]:
@@ -101,7 +104,7 @@ class AskingForm(forms.Form):
         told = identifiers.build(request)
         found: dict[str, Any] = {}
         lacking = []
-        # The address as well: strangers are counted by it.
+        # The address as well: anonymous users are counted by it.
         for name in dict.fromkeys((*rulesets.get(said["limiter"]).properties, "user", "ip")):
             try:
                 found[name] = told.text(name)

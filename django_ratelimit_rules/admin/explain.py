@@ -139,11 +139,11 @@ def verdict(said: dict[str, Any]) -> str:
         return "Let through: the ruleset is off, and nothing is counted."
     blocked = said["action"] == "block"
     if said["error"]:
-        return f"{'Refused' if blocked else 'Let through'}: the check fails, and the failure mode answers."
+        return f"{'Blocked' if blocked else 'Let through'}: the check failed, so the failure mode decided."
     if blocked:
         wait = said["retry_after"]
         when = "waiting does not help" if wait is None else f"it may pass in {duration(1000 * wait)}"
-        return f"Refused by {said['rule']}; {when}."
+        return f"Blocked by {said['rule']}; {when}."
     if said["skipped"]:
         return f"Let through by {said['rule']}, uncounted."
     return "Let through." if said["rule"] else "Let through: no rule applies."

@@ -59,7 +59,7 @@ class DurationField(_TextField):
         return format_duration(value) if isinstance(value, int) and value > 0 else str(value)
 
     def to_python(self, value: Any) -> Any:
-        """Return seconds. Raises ValidationError for what is no duration."""
+        """Return seconds. Raises ValidationError for what is not a duration."""
         text = str(value or "").strip()
         if not text:
             return None
@@ -106,7 +106,7 @@ class ConditionsField(_TextField):
         return "" if value is None and self.empty is None else dump(value)
 
     def to_python(self, value: Any) -> Any:
-        """Return what the JSON says. Raises ValidationError, naming the line, for what is no JSON."""
+        """Return what the JSON says. Raises ValidationError, naming the line, for what is not valid JSON."""
         text = str(value or "").strip()
         if not text:
             return self.empty() if self.empty else None
@@ -138,7 +138,7 @@ class KeyField(forms.IntegerField):
         """Return the key. Raises ValidationError for that of a row that is not there any more."""
         key: int | None = super().clean(value)
         if key != self.key:
-            raise ValidationError("Somebody deleted this rule since the page was shown. Load the page anew.")
+            raise ValidationError("Somebody deleted this rule after you opened the page. Reload the page.")
         return key
 
 
@@ -177,7 +177,7 @@ def load(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        message = f"This is no JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
+        message = f"This is not valid JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
         if "'" in text or "“" in text or "”" in text:
             message += ' Texts stand in straight double quotes: "free".'
         raise ValidationError(message) from error
@@ -197,4 +197,4 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no value in JSON")
+    raise ValueError(f"{name} is not a value in JSON")

@@ -57,9 +57,11 @@ class RuleForm(BaseRuleForm):
     limit = forms.IntegerField(
         required=False,
         widget=forms.TextInput(attrs={"size": 12, "inputmode": "numeric"}),
-        help_text="How many pass per period. 0: nothing passes. None for skip.",
+        help_text="Calls allowed per period. 0 blocks every call. Leave empty for a skip rule.",
     )
-    period = DurationField(required=False, help_text="30s, 5m, 2h, 1d; digits alone: seconds. None for skip.")
+    period = DurationField(
+        required=False, help_text="30s, 5m, 2h or 1d; a bare number means seconds. Leave empty for a skip rule."
+    )
     characteristics = PropertiesField(
         required=False,
         initial=list,
@@ -104,7 +106,7 @@ class RuleForm(BaseRuleForm):
             "ticket": forms.TextInput(attrs={"size": 40}),
         }
         help_texts = {
-            "name": "Small letters, digits, _. Renaming restarts its counts.",
+            "name": "Lower-case letters, digits and underscores. Renaming a rule starts its counts afresh.",
             "action": "limit blocks above the limit; log only counts, nobody is blocked; skip lets the request through "
             "at once, and the rules below never see it.",
             "description": "For people: what this rule is for.",
@@ -112,7 +114,7 @@ class RuleForm(BaseRuleForm):
             "at the edges. token bucket: refills evenly, allows bursts up to the limit.",
             "count_distinct": "Count the different values of this property instead of requests: with "
             "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
-            "expires_at": "From then on the rule is as if it were not here.",
+            "expires_at": "From this moment the rule is ignored.",
             "owner": "Whom to ask before it is changed.",
             "reason": "What it was made for.",
             "ticket": "Where that is written down: a number, or an address.",
@@ -282,7 +284,7 @@ class RulesFormSet(BaseRulesFormSet):
         return [rule for rule in self.stored if rule.pk not in shown]
 
     def save(self, commit: bool = True) -> Any:
-        """Save all rules; names may be swapped, go round, or be taken over from a rule that is deleted."""
+        """Save all rules; names may be swapped, rotated or taken over from a rule that is deleted."""
         # Once: Django makes the list anew, and checks all forms for it, whenever it is asked.
         deleted = self.deleted_forms
         freed = [form.instance.pk for form in self.initial_forms if form in deleted or "name" in form.changed_data]

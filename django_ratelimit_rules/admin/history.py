@@ -29,14 +29,16 @@ else:
 
 PER_PAGE = 10
 GONE_PER_PAGE = 50
-STALE = "Somebody changed this since the page was shown. Nothing was saved; saving once more would do this:"
+STALE = (
+    "Somebody else changed this after you opened the page. Nothing was saved; saving again would make these changes:"
+)
 
 
 class RulesetForm(BaseForm):
     """A ruleset, and why it is saved."""
 
     change_reason = forms.CharField(
-        label="Why this change",
+        label="Reason for the change",
         required=False,
         max_length=MAX_REASON,
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),

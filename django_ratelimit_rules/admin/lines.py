@@ -56,7 +56,7 @@ def unopened(line: dict[str, Any], index: int, allowed: Allowed) -> SafeString:
         f'<details class="ratelimit-fields"{" open" if line["invalid"] else ""}>'
         f'<summary>{"Edit" if allowed.change else "Show"}<span class="visually-hidden"> {name}</span></summary>'
         f'<p class="ratelimit-unopened"><a href="?open={quote(line["name"])}#rules-{index}">Open the fields of {name}'
-        "</a> (what was changed on this page and is not saved will be lost)</p></details>"
+        "</a> (unsaved changes on this page will be lost)</p></details>"
     )
 
 

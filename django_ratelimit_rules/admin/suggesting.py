@@ -35,7 +35,7 @@ class SuggestForm(TrafficForm):
     rule = forms.CharField(
         required=False,
         max_length=64,
-        help_text="What this rule counts, that of a log rule, say. Empty: what the next three fields say.",
+        help_text="Measure what this rule counts, such as a log rule. Empty: use the next three fields.",
     )
     by = forms.CharField(
         required=False, initial="ip", max_length=500, label="Count by", help_text="Properties, joined by commas."

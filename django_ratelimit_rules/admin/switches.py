@@ -22,7 +22,7 @@ from .confirmation import Step, confirm
 from .pages import Pages, page_url
 
 MODES = {
-    "enforce": ("Enforce", "Limits block again whoever is over them, counted on from where the counters stand."),
+    "enforce": ("Enforce", "Clients over a limit are blocked again at once; counts go on from where they stand."),
     "dry_run": (
         "Dry run",
         "All rules count and report as before, but nobody is blocked, and answers carry no headers.",
@@ -31,7 +31,7 @@ MODES = {
 }
 # Action of a rule now, and what it becomes.
 TURNS = {
-    "promote": ("log", "limit", "Whoever is over the limit is blocked from now on, counters as they stand."),
+    "promote": ("log", "limit", "Clients over this limit are blocked from now on; its counters are kept."),
     "demote": ("limit", "log", "Nobody is blocked by this rule any more; it goes on counting, and reports."),
 }
 
@@ -144,18 +144,18 @@ def _blocking(limiter: str, mode: str) -> Iterator[str]:
 def _mode_above(limiter: str) -> Iterator[str]:
     stated = rulesets.stated(limiter).get(Tier.FILE, TierRules()).mode
     if stated:
-        yield f"The rules file states the mode {stated.replace('_', ' ')}, and wins: this changes nothing."
+        yield f"The rules file states the mode {stated.replace('_', ' ')}, and takes precedence: this has no effect."
 
 
 def _disagreeing(compared: Divergence | None) -> Iterator[str]:
     if compared and compared.day.share > TARGET:
-        yield "This limiter and the legacy limiter disagree more than the target has it."
+        yield f"This limiter and the legacy limiter disagree in more than {TARGET:.1%} of the comparisons, the target."
 
 
 def _hidden(ruleset: Ruleset, rule: Rule) -> Iterator[str]:
     if any(above.name == rule.name for above in rulesets.stated(ruleset.name).get(Tier.FILE, TierRules()).rules):
-        yield "The rules file has a rule of this name, and wins: this changes nothing."
+        yield "The rules file has a rule of this name, and takes precedence: this has no effect."
     if not rule.enabled:
-        yield "The rule is disabled: this changes nothing before it is enabled."
+        yield "The rule is disabled: this has no effect until it is enabled."
     if ruleset.mode in ("dry_run", "off"):
         yield f"The ruleset is in {ruleset.mode.replace('_', ' ')}: nobody is blocked before it is switched back."

@@ -45,7 +45,7 @@ class ImportForm(forms.Form):
             try:
                 said["text"], said["name"] = file.read().decode(), file.name
             except UnicodeDecodeError as error:
-                raise forms.ValidationError({"file": f"The file is no UTF-8: {error}"}) from error
+                raise forms.ValidationError({"file": f"The file is not valid UTF-8: {error}"}) from error
         # The text is sent again with the confirmation, and then it is no file.
         most = settings.max_form_bytes
         if most is not None and len(said.get("text", "").encode()) + ROOM > most:

@@ -186,7 +186,7 @@ def _count_by(key: Any, fields: dict[str, Any], differs: list[str]) -> Iterator[
 
 def _about(key: str) -> Iterator[str]:
     if key == "user":
-        yield "Strangers count by address, each apart; there all of them together."
+        yield "Anonymous clients count by address, each apart; there all of them together."
     if key != "user" and settings.of_others("RATELIMIT_IP_META_KEY"):
         yield "The address came by RATELIMIT_IP_META_KEY: set TRUSTED_PROXIES or PROXY_HOPS, and compare."
     mask = settings.of_others("RATELIMIT_IPV6_MASK", 64)

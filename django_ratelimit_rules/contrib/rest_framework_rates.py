@@ -138,11 +138,11 @@ def _rate(throttle: type[Any], scope: str | None) -> tuple[int | None, int | Non
 def _about_addresses() -> Iterator[str]:
     if api_settings.NUM_PROXIES is None:
         yield (
-            "Strangers counted by the whole X-Forwarded-For, which they write themselves; now by the peer's address"
-            " until TRUSTED_PROXIES or PROXY_HOPS is set."
+            "Anonymous clients counted by the whole X-Forwarded-For, which they write themselves; now by the peer's"
+            " address until TRUSTED_PROXIES or PROXY_HOPS is set."
         )
     else:
-        yield f"For strangers set PROXY_HOPS = {api_settings.NUM_PROXIES}, as NUM_PROXIES says."
+        yield f"For anonymous clients set PROXY_HOPS = {api_settings.NUM_PROXIES}, as NUM_PROXIES says."
 
 
 def _named(throttle: type[BaseThrottle]) -> str:

@@ -209,7 +209,7 @@ def perhaps_missing(rules: Sequence[Rule]) -> Iterator[Finding]:
                     rule.name,
                     "perhaps_missing",
                     f"counts by {name}, which a request may lack",
-                    "All requests without it share one counter, so strangers block each other.",
+                    "All requests without it share one counter, so unrelated clients block each other.",
                     f'Add {{"{base_of(name)}": {{"exists": true}}}} to the match, and a rule for those without.',
                     Severity.HINT,
                 )

@@ -205,7 +205,7 @@ def _compile_condition(condition: object, depth: int = 0) -> Condition:
     if not isinstance(condition, Mapping):
         return _equal(condition)
     if not condition:
-        raise ValueError('an empty object is no condition; write a value, or an operator such as {"eq": …}')
+        raise ValueError('an empty object is not a condition; write a value, or an operator such as {"eq": …}')
     if depth > MAX_DEPTH:
         raise ValueError(f"conditions are nested more than {MAX_DEPTH} deep")
     parts = [_compile_operator(name, operand, depth) for name, operand in condition.items()]
@@ -230,7 +230,7 @@ def _compile_operator(name: object, operand: object, depth: int) -> Condition:
 
 def _scalar(operand: object) -> str | None:
     if isinstance(operand, float) and not math.isfinite(operand):
-        raise ValueError(f"{operand} is no value to compare with")
+        raise ValueError(f"{operand} is not a value to compare with")
     return bounded(canonical(operand, "operand"))
 
 
@@ -290,7 +290,7 @@ def _refuse_surrogates(pattern: str) -> None:
     try:
         pattern.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"the pattern {pattern!r} is no valid Unicode text") from error
+        raise ValueError(f"the pattern {pattern!r} is not valid Unicode text") from error
 
 
 def _cidr(operand: object) -> Condition:
@@ -306,7 +306,7 @@ def parse_network(text: str) -> Network:
     try:
         network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no network: write one such as '10.0.0.0/8' or '2001:db8::/32'") from error
+        raise ValueError(f"{text!r} is not a network: write one such as '10.0.0.0/8' or '2001:db8::/32'") from error
     mapped = network.network_address.ipv4_mapped if network.version == 6 else None
     if mapped is not None and network.prefixlen >= 96:
         # Mapped addresses are read as IPv4, so a mapped network must be as well, or it would never hold.

@@ -26,7 +26,7 @@ def normalise(name: object) -> str:
         raise TypeError(f"a property's name must be a text, not {type(name).__name__}")
     base, *filters = [part.strip() for part in name.split("|")]
     if not base or len(name) > MAX_NAME or not name.isprintable():
-        raise ValueError(f"{name[:MAX_NAME]!r} is no property: a name is 1 to {MAX_NAME} printable characters")
+        raise ValueError(f"{name[:MAX_NAME]!r} is not a property name: it has 1 to {MAX_NAME} printable characters")
     for filter_name in filters:
         if filter_name not in FILTERS:
             raise ValueError(

@@ -198,7 +198,8 @@ def check_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidRule(
             what,
-            f"{name!r} is no name: use a small letter, then up to 63 small letters, digits and underscores",
+            f"{name!r} is not a valid name: start with a lower-case letter, then use up to 63 lower-case letters,"
+            " digits and underscores",
         )
     return name
 
@@ -276,7 +277,7 @@ def _expiry(value: object) -> datetime | None:
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise InvalidRule("expires_at", f"{value!r} is no ISO 8601 date and time") from error
+            raise InvalidRule("expires_at", f"{value!r} is not an ISO 8601 date and time") from error
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRule(
             "expires_at", f"needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not {value!r}"

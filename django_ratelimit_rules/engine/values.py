@@ -16,7 +16,7 @@ from hashlib import blake2b
 _CONTAINERS = (Mapping, Sequence, Set, MappingView, Iterator)
 _TEXTS = (str, bytes, bytearray, memoryview)
 
-# What a request's user property says of a stranger.
+# What a request's user property says of an anonymous user.
 ANONYMOUS = "<anonymous>"
 
 # What is longer is cut before it is matched: patterns meet what clients send, and a body may have megabytes.
@@ -53,7 +53,7 @@ def canonical(value: object, name: str) -> str | None:
     if hasattr(value, "_meta") and hasattr(value, "pk"):
         return canonical(value.pk, name)
     if getattr(value, "is_anonymous", False) is True:
-        # Django's AnonymousUser: as text it would be one user for all strangers.
+        # Django's AnonymousUser: as text it would be one user for all anonymous clients.
         return ANONYMOUS
     return str(value)
 
@@ -86,12 +86,12 @@ def parse_duration(value: object, *, what: str = "period") -> int:
         found = _DURATION.fullmatch(value.strip())
         if not found:
             raise ValueError(
-                f"{value!r} is no duration: write a whole number and one of s, m, h, d, such as '30s' or '5m'"
+                f"{value!r} is not a duration: write a whole number and one of s, m, h, d, such as '30s' or '5m'"
             )
         seconds = int(found[1]) * _SECONDS[found[2]]
     elif isinstance(value, timedelta):
         if value.microseconds:
-            raise ValueError(f"{value} is no whole number of seconds")
+            raise ValueError(f"{value} is not a whole number of seconds")
         seconds = value.days * 86400 + value.seconds
     else:
         raise TypeError(

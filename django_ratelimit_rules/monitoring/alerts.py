@@ -54,7 +54,7 @@ def _rules(watched: Watched, ask: Expressions, above: Thresholds) -> Iterator[Js
             _and(ask.blocked_share("10m", name), above.blocked, events("10m", "rule", result="block")),
             ("5m", "warning", name),
             "Rule {{ $labels.rule }} of " + name + " refuses {{ $value | humanizePercentage }} of what it counts",
-            "Explain in the admin tells whom and why. To stop it at once, switch the ruleset to dry run.",
+            "The admin's Explain page shows who is refused and why. To stop it at once, switch the ruleset to dry run.",
         )
     if watched.counts:
         yield _alert(

@@ -157,7 +157,7 @@ def _counted(ruleset: Ruleset) -> dict[str, None]:
         for name in (*rule.characteristics, *((rule.count_distinct,) if rule.count_distinct else ()))
     )
     if any(base_of(name) == "user" for name in names):
-        # Strangers are counted by their address.
+        # Anonymous clients are counted by their address.
         names["ip"] = None
     return names
 

@@ -35,7 +35,7 @@ def reader_of(
 
 
 def asked_for(rulesets: Iterable[Ruleset]) -> list[str]:
-    """Return the properties that rulesets ask for: a stranger's address as well, where they ask for the user."""
+    """Return the properties that rulesets ask for: where they ask for the user, an anonymous client's address too."""
     names = dict.fromkeys(name for ruleset in rulesets for name in ruleset.properties)
     if any(base_of(name) == "user" for name in names):
         names["ip"] = None

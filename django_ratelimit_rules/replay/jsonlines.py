@@ -86,7 +86,7 @@ class JsonLines:
             raise ValueError(f"expected an object, found {type(said).__name__}")
         facts = said.get("identifier", said)
         if not isinstance(facts, dict):
-            raise ValueError("identifier is no object")
+            raise ValueError("identifier is not an object")
         texts = self._texts(facts, facts is said)
         limiter = said.get("limiter")
         status = said.get("status")
@@ -130,7 +130,7 @@ def _time(said: Mapping[str, Any]) -> int:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"time {value[:40]!r} is no ISO 8601 text") from None
+            raise ValueError(f"time {value[:40]!r} is not ISO 8601 text") from None
         value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_TIME:
         raise ValueError("time must be seconds since 1970, or an ISO 8601 text")

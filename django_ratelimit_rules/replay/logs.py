@@ -1,7 +1,7 @@
 """Access logs of Apache and nginx, combined or common: bytes go in, requests as columns come out.
 
 A log tells address, user, method, path with query, referrer and user agent of each request, and the status of its
-answer. Nobody signed in as far as the server knows (``-``) reads as a stranger. Paths are resolved with the project's
+answer. Nobody signed in as far as the server knows (``-``) reads as anonymous. Paths are resolved with the project's
 URLs where a rule asks for route, view or an argument. Text is Latin-1, as header values are in WSGI, so that nothing
 fails to decode. Times are whole seconds.
 """

@@ -39,8 +39,8 @@ def _remarks(report: Report) -> Iterator[str]:
             yield f"  and {bad.total - len(bad.shown):,} more"
     if order.late:
         yield (
-            f"{order.late:,} {plural('request', order.late)} stood far from their place, by"
-            f" {duration(order.lateness)} at most, and counted late. Sort the traffic by time first if these are many."
+            f"{order.late:,} {plural('request', order.late)} were out of order by up to"
+            f" {duration(order.lateness)} and were counted late. Sort the traffic by time first if these are many."
         )
     if report.others:
         yield f"{report.others:,} {plural('request', report.others)} of other limiters, or of none, were not replayed."
@@ -58,7 +58,7 @@ def _replay(replay: Replay, most: int, spells: bool) -> Iterator[str]:
         }[mode]
     )
     for name, rules in replay.untold.items():
-        yield f"This traffic does not tell {name}: it is taken as missing ({', '.join(rules)})."
+        yield f"This traffic does not contain {name}, so it is treated as missing ({', '.join(rules)})."
     for name, rules in replay.unreadable.items():
         yield f"This traffic has {name} as digests: conditions can only ask whether it is there ({', '.join(rules)})."
     if replay.left_out:

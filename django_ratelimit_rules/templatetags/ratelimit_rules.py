@@ -18,7 +18,7 @@ register = template.Library()
 def my_limits(context: Mapping[str, Any], *limiters: str) -> list[MyLimit]:
     """Return the limits of the signed-in user, of these limiters or of all: the same as the view of this name.
 
-    Nothing for strangers, while Redis is away, and without a request in the context.
+    Nothing for anonymous users, while Redis is away, and without a request in the context.
     """
     request = context.get("request")
     try:

@@ -294,5 +294,5 @@ def test_report_32_no_value_of_a_request_is_a_label(client, django_user_model):
 
 
 def test_report_32_names_of_limiters_cannot_be_made_by_requests():
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a valid name"):
         Limiter("api/203.0.113.7")

@@ -161,12 +161,12 @@ def test_several_conditions_that_must_not_all_hold_are_nested(editor):
 
 
 NOT_SHOWN = {
-    '{"path": ': "no JSON yet",
+    '{"path": ': "not valid JSON yet",
     '{"path": {"like": "/a"}}': "The condition on path says more than the builder can show",
     '{"header.x": 1e3}': "The condition on header.x says more than the builder can show",
     '{"plan": "two\\nlines"}': "more than the builder can show",
     '{"ip": "::1", "ip": "::2"}': "stands twice",
-    "[]": "no match",
+    "[]": "not a match",
 }
 
 

@@ -26,7 +26,7 @@ def busy(ruleset) -> Ruleset:
 def keep_a_version(page, ruleset, reason: str) -> None:
     """Save the page of a ruleset, for the history."""
     page.goto(address("change", ruleset.pk))
-    ready(page).get_by_label("Why this change").fill(reason)
+    ready(page).get_by_label("Reason for the change").fill(reason)
     page.locator("[name=description]").fill(reason)
     save(page)
 
@@ -42,14 +42,14 @@ def test_what_blocks_a_client_is_found_and_the_client_let_in_again(page, busy, k
     before = keys()
     page.goto(address("explain"))
     ask_about_the_client(page)
-    assert page.locator(".ratelimit-verdict").inner_text().startswith("Refused by first; it may pass in ")
+    assert page.locator(".ratelimit-verdict").inner_text().startswith("Blocked by first; it may pass in ")
     rows = page.locator(".ratelimit-explanation tbody tr")
     assert [text.split("\n")[0] for text in rows.locator("th").all_inner_texts()] == ["first", "second", "third"]
     assert "blocks" in rows.first.inner_text()
     assert "1 of 1 used" in rows.first.inner_text()
     assert "not reached" in rows.last.inner_text()
     assert keys() == before
-    page.get_by_label("Why (for the history)").fill("ticket 7")
+    page.get_by_label("Reason for the change").fill("ticket 7")
     page.get_by_role("button", name="Reset 3 counters").click()
     assert "Reset 3 counters of search." in page.locator(".messagelist").inner_text()
     assert page.locator(".ratelimit-verdict").inner_text() == "Let through."
@@ -63,7 +63,7 @@ def test_what_was_explained_leads_to_the_rule_and_from_there_its_limit_is_raised
     page.locator(".ratelimit-explanation").get_by_role("link", name="first").click()
     rule = row(ready(page), "first")
     rule.locator("[name$='-limit']").fill("100")
-    page.get_by_label("Why this change").fill("INC-7: too tight")
+    page.get_by_label("Reason for the change").fill("INC-7: too tight")
     save(page)
     assert Rule.objects.get(name="first").limit == 100
     assert RulesetVersion.objects.latest("number").reason == "INC-7: too tight"
@@ -76,7 +76,7 @@ def test_a_decision_id_shows_why_that_request_was_refused(page, busy):
     page.goto(address("explain"))
     page.get_by_label("Decision id").fill(f" {busy.decision} ")
     page.get_by_role("button", name="Show").click()
-    assert page.locator(".ratelimit-verdict").inner_text().startswith("Refused by first")
+    assert page.locator(".ratelimit-verdict").inner_text().startswith("Blocked by first")
     assert page.get_by_label("Address").input_value() == CLIENT
     page.get_by_label("Decision id").fill("nosuchid")
     page.get_by_role("button", name="Show").click()
@@ -90,7 +90,7 @@ def test_a_limit_is_turned_into_a_shadow_promoted_again_and_that_is_in_the_histo
     said = page.locator("#content-main").inner_text()
     assert "first blocked 2 of 3 requests" in said
     assert "action: limit → log" in said
-    page.get_by_label("Why").fill("looking at whom it hits")
+    page.get_by_label("Reason for the change").fill("looking at whom it hits")
     page.get_by_role("button", name="Demote").click()
     assert Rule.objects.get(name="first").action == "log"
     ready(page).get_by_role("link", name="Promote first to limit").click()
@@ -123,7 +123,7 @@ def test_a_change_is_undone_by_restoring_the_version_before(page, ruleset):
     page.goto(address("history", ruleset.pk))
     page.get_by_role("link", name="Restore version 2").click()
     assert "limit: 2000 → 2" in page.locator(".ratelimit-changes").inner_text()
-    page.get_by_label("Why").fill("that was a typing error")
+    page.get_by_label("Reason for the change").fill("that was a typing error")
     page.get_by_role("button", name="Restore version 2").click()
     assert Rule.objects.get(name="second").limit == 2
     assert RulesetVersion.objects.latest("number").reason == "that was a typing error"
@@ -145,7 +145,7 @@ def test_an_import_shows_the_difference_before_anything_is_written(page, ruleset
     assert "limit: 1 → 5" in changes
     assert "second: limit 2 per 1 min by ip" in changes
     assert Rule.objects.count() == 3
-    page.get_by_label("Why").fill("reviewed")
+    page.get_by_label("Reason for the change").fill("reviewed")
     page.get_by_role("button", name="Import").click()
     assert list(Rule.objects.values_list("name", "limit")) == [("first", 5)]
 
@@ -170,4 +170,4 @@ def test_without_javascript_the_live_page_tells_the_last_hour(page, busy):
     table = page.locator(".ratelimit-explanation tbody tr").first
     assert "3 calls, 2 over the limit, 2 blocked in the last hour" in table.inner_text()
     page.locator(".ratelimit-heavy").get_by_role("link", name=CLIENT).first.click()
-    assert page.locator(".ratelimit-verdict").inner_text().startswith("Refused by first")
+    assert page.locator(".ratelimit-verdict").inner_text().startswith("Blocked by first")

@@ -160,9 +160,9 @@ def test_a_cycle_of_places_and_a_swap_of_names_are_saved_in_one_go(editor):
 
 
 def test_what_is_not_saved_is_said_and_asked_about(editor):
-    assert editor.get_by_text("Not saved yet.").count() == 0
+    assert editor.get_by_text("Unsaved changes.").count() == 0
     editor.get_by_role("button", name="Move third up").click()
-    editor.get_by_text("Not saved yet.").wait_for()
+    editor.get_by_text("Unsaved changes.").wait_for()
     with editor.expect_event("dialog") as asked:
         editor.get_by_role("link", name="Demote first to log").click()
     assert asked.value.type == "beforeunload"

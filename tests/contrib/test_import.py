@@ -77,7 +77,7 @@ def test_what_code_computes_is_said_and_not_written(drafts):
 
 
 def test_each_rule_says_what_differs(settings):
-    assert "Strangers count by address, each apart" in about("django-ratelimit", "mail")
+    assert "Anonymous clients count by address, each apart" in about("django-ratelimit", "mail")
     assert "request.limited" in about("django-ratelimit", "sign_up")
     settings.RATELIMIT_IP_META_KEY = "HTTP_X_REAL_IP"
     settings.RATELIMIT_IPV6_MASK, settings.RATELIMIT_IPV4_MASK = 56, 24

@@ -141,8 +141,8 @@ def test_an_alert_names_the_rule_and_says_how_much_and_what_to_do(alerts):
         "exp_labels": {"severity": "warning", "rate_limiter": "search", "rule": "per_user"},
         "exp_annotations": {
             "summary": "Rule per_user of search refuses 20% of what it counts",
-            "description": "Explain in the admin tells whom and why. To stop it at once, switch the ruleset to"
-            " dry run.",
+            "description": "The admin's Explain page shows who is refused and why. To stop it at once, switch the"
+            " ruleset to dry run.",
         },
     }
     series = [

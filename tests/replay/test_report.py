@@ -190,7 +190,7 @@ def test_requests_of_several_limiters_meet_their_own_rules():
 def test_what_the_traffic_does_not_tell_is_named_with_its_rules():
     report = of_log(ruleset(Rule("accounts", characteristics=["post.email", "user"], limit=5, period=60)))
     assert report.replays[0].untold == {"post.email": ["accounts"]}
-    assert "does not tell post.email: it is taken as missing (accounts)" in printed(report)
+    assert "does not contain post.email, so it is treated as missing (accounts)" in printed(report)
 
 
 def test_what_no_json_line_says_is_named_like_what_a_log_cannot_say():
@@ -211,7 +211,7 @@ def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charge
         "the answer's status": ["failures", "errors"],
         "the answer's login": ["failures"],
     }
-    assert "does not tell the answer's login: it is taken as missing (failures)" in printed(silent)
+    assert "does not contain the answer's login, so it is treated as missing (failures)" in printed(silent)
     told = of_lines([asked | {"status": 401}], ruleset(*rules))
     assert told.replays[0].untold == {"the answer's login": ["failures"]}
 

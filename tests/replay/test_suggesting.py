@@ -104,7 +104,7 @@ def run(*arguments: str, **options: Any) -> str:
 @pytest.mark.django_db
 def test_the_command_names_what_the_traffic_does_not_tell():
     said = run("--traffic", str(LOG), "--by", "post.email", "--period", "1d")
-    assert "This traffic does not tell post.email: it is taken as missing." in said
+    assert "This traffic does not contain post.email, so it is treated as missing." in said
     assert "9,999 calls of 1 client in 4 windows." in said
 
 
@@ -146,8 +146,8 @@ def test_a_log_rules_live_counters_suggest_a_limit():
         ([], "--traffic"),
         (["--rule", "none"], "has no rule none; there are shadow"),
         (["--traffic", "/none.log"], "No such file"),
-        (["--traffic", str(LOG), "--by", "|"], "no property"),
-        (["--traffic", str(LOG), "--period", "1w"], "no duration"),
+        (["--traffic", str(LOG), "--by", "|"], "not a property"),
+        (["--traffic", str(LOG), "--period", "1w"], "not a duration"),
         (["--traffic", str(LOG), "--refuse", "101"], "0 to 100"),
         (["--traffic", str(LOG), "--rules", "/none.yaml", "--rule", "x"], "none.yaml"),
     ],

@@ -13,7 +13,7 @@ from ...engine.lint import Finding, Severity
 class Command(BaseCommand):
     """Print each finding with its reason and remedy; exit with status 1 when one is as bad as ``--fail-level``."""
 
-    help = "Looks for rules that are likely not meant so, in the rules file, the database and code."
+    help = "Look for rules that are probably mistakes, in the rules file, the database and code."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take limiters, and how bad a finding must be to fail."""

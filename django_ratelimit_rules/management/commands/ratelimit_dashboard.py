@@ -72,5 +72,5 @@ class Command(BaseCommand):
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier() or not name.isascii():
-        raise ArgumentTypeError(f"{text!r} is no NAME=VALUE")
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value

@@ -20,7 +20,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the file."""
         parser.add_argument("file", metavar="FILE")
-        parser.add_argument("--prune", action="store_true", help="rulesets that the file does not name would go")
+        parser.add_argument(
+            "--prune", action="store_true", help="also list as deleted the rulesets that the file does not name"
+        )
 
     def handle(self, *, file: str, prune: bool, **options: Any) -> None:
         """Write the changes."""

@@ -13,7 +13,7 @@ from ...exceptions import CountersUnavailable
 class Command(BaseCommand):
     """Write the record to the standard output."""
 
-    help = "Writes the recorded traffic as JSON lines. What clients wrote is in it as digests only."
+    help = "Write the recorded traffic as JSON lines. What clients wrote is in it as digests only."
 
     def handle(self, **options: Any) -> None:
         """Write it, the oldest first."""

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     """Run rules over traffic, and print what they did. Nothing is counted anywhere else, and nothing is written."""
 
     help = (
-        "Runs rules over recorded traffic, on its own clock and in memory: what each rule would have done, who would"
+        "Run rules over recorded traffic, on its own clock and in memory: what each rule would have done, who would"
         " have been blocked, when and for how long, and what is different from the live rules."
     )
 
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         try:
             with opened(traffic, [*rules.values(), *lives.values()], self.stderr if progress else None) as reader:
                 if len(rules) > 1 and not reader.names_limiters:
-                    raise CommandError(f"Whose traffic is this? Say --limiter, one of {', '.join(rules)}.")
+                    raise CommandError(f"Which limiter is this traffic for? Give --limiter, one of {', '.join(rules)}.")
                 report = replay(rules, lives, reader, enforce=options["enforce"])
         except (OSError, EOFError, CountersUnavailable) as error:
             raise CommandError(f"{traffic}: {error}") from error

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     """Print distributions, and limits for shares of refused clients, one of them as a draft rule."""
 
     help = (
-        "Tells how many calls clients make in a period, and the limit that refuses a share of them, as a table and as a"
+        "Tell how many calls clients make in a period, and the limit that refuses a share of them, as a table and as a"
         " draft rule. From recorded traffic, or from the live counters of a rule, such as a log rule's."
     )
 
@@ -58,13 +58,13 @@ class Command(BaseCommand):
             elif options["rule"] and not options["rules"]:
                 found, untold, bad = [self._of_counters(ruleset)], [], 0
             else:
-                raise CommandError("Say --traffic, or the --rule in force whose counters shall be read.")
+                raise CommandError("Give --traffic, or a --rule in force whose counters are to be read.")
         except (OSError, EOFError, LookupError, CountersUnavailable, TypeError, ValueError) as error:
             raise CommandError(str(error)) from error
         if bad:
             self.stdout.write(f"{bad:,} lines could not be read; ratelimit_replay names them.\n")
         for name in untold:
-            self.stdout.write(f"This traffic does not tell {name}: it is taken as missing.\n")
+            self.stdout.write(f"This traffic does not contain {name}, so it is treated as missing.\n")
         for each in found:
             for line in suggestions.lines(each, refuse):
                 self.stdout.write(line)

@@ -41,11 +41,11 @@ window.ratelimit.conditions = (() => {
         try {
             value = exact(bare);
         } catch {
-            throw new Unsupported("This is no JSON yet; the builder is back when it is.");
+            throw new Unsupported("This is not valid JSON yet; the builder returns when it is.");
         }
         refuseLosses(bare, value);
         const alternatives = Array.isArray(value) ? value : [value];
-        if (!alternatives.length || !alternatives.every(isObject)) throw new Unsupported("This is no match.");
+        if (!alternatives.length || !alternatives.every(isObject)) throw new Unsupported("This is not a match.");
         return alternatives.map((each) => Object.entries(each).flatMap(([property, condition]) => {
             try {
                 return parts(condition).map((part) => ({ property, ...part }));

@@ -53,7 +53,7 @@ window.ratelimit = (() => {
                 pickers();
                 fieldsShown(row);
             } catch {
-                link.textContent = "The fields could not be fetched. Open them with a new page";
+                link.textContent = "The fields could not be loaded. Open them on a new page";
             } finally {
                 delete details.dataset.loading;
             }

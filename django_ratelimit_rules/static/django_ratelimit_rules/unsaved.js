@@ -9,7 +9,7 @@
         if (unsaved) return;
         unsaved = true;
         document.querySelector(".ratelimit-submit")?.prepend(window.ratelimit.make("p",
-            { class: "ratelimit-unsaved", role: "status" }, "Not saved yet."));
+            { class: "ratelimit-unsaved", role: "status" }, "Unsaved changes."));
     }
 
     // Other scripts arrange the fields while the page comes up; only then is a change somebody's.
