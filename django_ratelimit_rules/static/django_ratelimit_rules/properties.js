@@ -37,9 +37,9 @@
         };
         const item = (name, place, names) => {
             const swap = (other) => () => {
-                const changed = [...names];
-                [changed[place], changed[other]] = [changed[other], changed[place]];
-                write(changed, other);
+                const reordered = [...names];
+                [reordered[place], reordered[other]] = [reordered[other], reordered[place]];
+                write(reordered, other);
             };
             const button = (label, sign, disabled, onclick) =>
                 make("button", { type: "button", title: label, "aria-label": `${label}: ${name}`, disabled, onclick }, sign);
