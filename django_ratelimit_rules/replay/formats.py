@@ -14,22 +14,25 @@ from .jsonlines import JsonLines
 from .logs import AccessLog
 from .traffic import Reader
 
-LOOKED_AT = 1024
+LOOKED_AT = 8192
+# Of a line's beginning; the last three are a byte order mark.
+BLANKS = b" \t\r\n\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
 
 def reader_of(
     file: BufferedIOBase, rulesets: Iterable[Ruleset], read: Callable[[int], None] = lambda size: None
 ) -> Reader:
-    """Return the reader of a file opened for bytes: JSON lines when it begins with a brace, else an access log.
+    """Return the reader of a file opened for bytes: JSON lines when most of its first lines begin with a brace, else an
+    access log. One bad line, such as the torn first one of a file that was cut, decides nothing.
 
     ``rulesets`` are those that will be run; ``read`` hears how many bytes were read.
     """
     buffered = file if isinstance(file, BufferedReader) else BufferedReader(cast(Any, file))
     if buffered.peek(2)[:2] == _GZIP:
         buffered = BufferedReader(cast(Any, gzip.GzipFile(fileobj=buffered)))
-    start = buffered.peek(LOOKED_AT)[:LOOKED_AT].lstrip(b" \t\r\n\xef\xbb\xbf")
-    if start.startswith(b"{"):
+    begins = [line.lstrip(BLANKS)[:1] for line in buffered.peek(LOOKED_AT).split(b"\n")]
+    if b"{" in begins and 2 * begins.count(b"{") >= len(begins) - begins.count(b""):
         return JsonLines.of_file(buffered, asked_for(rulesets), read)
     return AccessLog(buffered, read)
 

@@ -42,6 +42,21 @@ def test_an_identifier_or_the_other_fields_are_the_properties():
     assert (batch.costs, batch.statuses) == ((1, 3), (None, "401"))
 
 
+@pytest.mark.parametrize("torn", ['fier": {"user": 1}}', "x" * 2000, "# recorded on Monday\n"])
+def test_a_file_whose_first_line_is_bad_is_read_as_what_the_others_are(torn):
+    lines = [{"time": second, "user": second} for second in range(3)]
+    reader = reading(torn, *lines)
+    assert told(reader, "user") == ["0", "1", "2"]
+    assert [number for number, _ in reader.bad.shown] == [1]
+
+
+def test_an_access_log_with_a_bad_line_that_begins_with_a_brace_stays_one():
+    line = '192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 12'
+    reader = reading('{"error": 1}', line, line, line)
+    assert sum(len(batch.times) for batch in reader.batches()) == 3
+    assert [number for number, _ in reader.bad.shown] == [1]
+
+
 def test_a_recorded_filtered_property_is_taken_as_recorded():
     line = {"time": 1, "identifier": {"header.x-key": "AB", "header.x-key|lower": "#digest"}}
     assert told(reading(line), "header.x-key|lower") == ["#digest"]
