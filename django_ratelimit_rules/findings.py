@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-
-from django.utils import timezone
+from datetime import UTC, datetime
 
 from . import checkpoints, registry, rulesets
 from .engine import Rule
@@ -45,7 +44,7 @@ def _of_limiter(name: str, rows: Iterable[RuleRow], checkpoint: bool) -> list[Fi
             unreadable.append(_unreadable(row, error))
     stated = rulesets.stated(name)
     tiers = {**stated, Tier.ADMIN: replace(stated.get(Tier.ADMIN, TierRules()), rules=tuple(readable))}
-    around = Surroundings(timezone.now(), _fault_of, _choices_of, checkpoint, stated_partition(tiers))
+    around = Surroundings(datetime.now(UTC), _fault_of, _choices_of, checkpoint, stated_partition(tiers))
     return unreadable + lint(list(_stated(tiers, around)), around)
 
 

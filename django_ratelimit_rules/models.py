@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
@@ -52,6 +52,11 @@ FAILURE_MODES = [
 ANSWER_PROPERTIES = ("status", "login")
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def as_stored(moment: datetime) -> datetime:
+    """Return a moment as the database has it: a project without USE_TZ stores local times without a zone."""
+    return moment if timezone.is_aware(timezone.now()) else timezone.make_naive(moment)
 
 
 class DurationField(BaseDurationField):

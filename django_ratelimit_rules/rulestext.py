@@ -18,14 +18,13 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ValidationError
 from django.db import router
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from . import engine, rulesrows, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
 from .memo import remembered
-from .models import Rule, Ruleset, is_storable, made_of
+from .models import Rule, Ruleset, as_stored, is_storable, made_of
 from .rulesfile import read, read_text
 from .tiers import TierRules
 
@@ -144,9 +143,8 @@ def columns(rule: engine.Rule) -> dict[str, Any]:
     values = {name: getattr(rule, name) for name in FIELDS}
     values |= {"action": rule.action.value, "algorithm": rule.algorithm.value}
     values |= {"characteristics": list(rule.characteristics), "count_distinct": rule.count_distinct or ""}
-    if rule.expires_at is not None and timezone.is_naive(timezone.now()):
-        # A project without USE_TZ stores local times.
-        values["expires_at"] = timezone.make_naive(rule.expires_at)
+    if rule.expires_at is not None:
+        values["expires_at"] = as_stored(rule.expires_at)
     return values
 
 

@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
+from django.utils import timezone
 
 from .. import checkpoints, decisions
 from ..engine import Explanation
@@ -119,7 +120,7 @@ class Explains(Pages):
                 request, f"Nothing is kept under {decision!r}: refusals are kept for an hour, and not all of them."
             )
             return {}
-        return {"said": _shown(kept), "at": datetime.fromtimestamp(float(kept.get("at", 0)), UTC)}
+        return {"said": _shown(kept), "at": timezone.localtime(datetime.fromtimestamp(float(kept.get("at", 0)), UTC))}
 
 
 def _pasted(text: str) -> str:

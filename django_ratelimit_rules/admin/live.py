@@ -18,7 +18,7 @@ from ..engine import Action, sentence
 from ..engine import Ruleset as Rules
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
-from ..models import Ruleset, RulesetVersion
+from ..models import Ruleset, RulesetVersion, as_stored
 from ..replay.text import duration
 from .charts import Charts, Mark
 from .explain import ASK
@@ -123,7 +123,7 @@ def _explained(limiter: str, heavy: Heavy, ruleset: Rules) -> str:
 
 def _marks(limiter: str, hour: LastHour) -> list[Mark]:
     """Return when the ruleset changed in this hour."""
-    since = datetime.fromtimestamp(hour.first, UTC) - timedelta(minutes=1)
+    since = as_stored(datetime.fromtimestamp(hour.first, UTC) - timedelta(minutes=1))
     versions = RulesetVersion.objects.filter(ruleset=limiter, created_at__gte=since).order_by("number")
     return [
         Mark(when.timestamp(), f"version {number}") for number, when in versions.values_list("number", "created_at")

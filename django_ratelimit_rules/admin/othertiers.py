@@ -7,10 +7,10 @@ in the admin replaces one of code, and none of the file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest
-from django.utils import timezone
 
 from .. import engine, rulesets, rulestext
 from ..models import Ruleset
@@ -38,7 +38,7 @@ class OtherTiers(Pages):
         stated = rulesets.stated(limiter) if limiter else {}
         own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
         file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
-        above = {rule.name for rule in file.rules if not rule.has_expired(timezone.now())}
+        above = {rule.name for rule in file.rules if not rule.has_expired(datetime.now(UTC))}
         return {
             "file_tier": file,
             "file_rules": list(_lines(file, set())),
@@ -50,7 +50,7 @@ class OtherTiers(Pages):
 
 def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:
     for rule in tier.rules:
-        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(timezone.now()) else ""
+        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(datetime.now(UTC)) else ""
         state = "Overridden" if rule.name in hidden else state
         yield {"rule": rule, "sentence": engine.sentence(rule), "state": state, "overridden": rule.name in hidden}
 

@@ -6,9 +6,9 @@ Rows go in, safe HTML comes out; nothing that stands in the database can make th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -47,7 +47,7 @@ def rules_summary(rules: Iterable[Rule], more: int) -> SafeString:
 def _state(rule: engine.Rule) -> str:
     if not rule.enabled:
         return "Disabled:"
-    return "Expired:" if rule.has_expired(timezone.now()) else ""
+    return "Expired:" if rule.has_expired(datetime.now(UTC)) else ""
 
 
 def _problem(text: str) -> SafeString:
