@@ -1,9 +1,9 @@
 """Counters: the contract between the engine and a store. Hits go out, tallies come back.
 
 - the contract is kept by ``redis``, whose one script is ``hit.lua``, and by ``memory``, in this process; ``denials``
-  stands in front of the first, and ``aliases`` chooses.
-- how Redis is spoken to: ``connections`` in threads, ``pipeline`` with ``asyncpool`` on event loops, ``breaker`` when
-  it fails.
+  stands in front of the first, ``aliases`` chooses, ``beside`` keeps what is no counter.
+- how Redis is spoken to: ``client``, by way of ``connections`` in threads, and of ``pipeline`` with ``asyncpool`` on
+  event loops; ``breaker`` when it fails.
 - a Redis Cluster: ``cluster``, ``topology`` (who holds what), ``slots``.
 """
 

@@ -5,31 +5,24 @@ Hits go in, tallies come out; whatever goes wrong on the way becomes CountersUna
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import struct
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
-from uuid import uuid4
-from weakref import WeakKeyDictionary
 
-from django.core.cache import InvalidCacheBackendError, caches
-from django.core.cache.backends.base import default_key_func
-from django.core.exceptions import ImproperlyConfigured
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
-from ..conf import settings
 from ..engine import Algorithm, Hit, Hits, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import CHARGE, CHECK, PEEK, Verb
+from .beside import Beside
 from .breaker import Breaker
-from .cluster import ClusterConnections, ClusterPipelines, connections_of, pipelines_of
-from .connections import Connections, is_sick
-from .pipeline import Pipelines
+from .client import FAILURES
+from .connections import is_sick
 from .topology import ServerUnavailable
 
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
@@ -39,22 +32,15 @@ _ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm
 _DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
 _VERBS = {CHECK: 0, PEEK: 1, CHARGE: 2}
 _CALL, _HIT = struct.Struct("<Bdd"), struct.Struct("<Bddd")
-REVISION_SECONDS = 60
-COMMANDS_AT_ONCE = 500
-ENTRIES_AT_ONCE = 2000
 COUNTERS_AT_ONCE = 200
-FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
-class RedisCounters:
+class RedisCounters(Beside):
     """Counters of one cache alias; thread-safe, one for the process. See Counters for the contract."""
 
     def __init__(self, alias: str) -> None:
-        self.alias = alias
+        super().__init__(alias)
         self.breaker = Breaker()
-        self._cache: Any = None
-        self._connections: Connections | ClusterConnections | None = None
-        self._pipelines: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """Count one call in a chain of hits; see Counters. Raises CountersUnavailable.
@@ -111,87 +97,6 @@ class RedisCounters:
         self.breaker.worked()
         return removed
 
-    def revision(self) -> str | None:
-        """Return what stands for the latest rule change that any process announced, None when there is no news."""
-        reply = self._aside("GET", self.namespace() + ":revision")
-        return None if reply is None else bytes(reply).decode(errors="replace")
-
-    def announce(self) -> None:
-        """Tell every process that rules changed."""
-        self._aside("SET", self.namespace() + ":revision", uuid4().hex, "EX", REVISION_SECONDS)
-
-    def put(self, name: str, value: str, seconds: int) -> None:
-        """Keep a text beside the counters for some seconds. Raises CountersUnavailable."""
-        self._aside("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
-
-    async def aput(self, name: str, value: str, seconds: int) -> None:
-        """As :meth:`put`, waiting on the running event loop."""
-        try:
-            await (await self._aconnect()).ask("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
-        except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
-
-    def fetch(self, name: str) -> bytes | None:
-        """Return what :meth:`put` kept, None when there is nothing. Raises CountersUnavailable."""
-        reply: bytes | None = self._aside("GET", f"{self.namespace()}:{name}")
-        return reply
-
-    def add(self, sums: Mapping[str, Mapping[str, int]], seconds: int) -> None:
-        """Add numbers to the fields of hashes beside the counters, each kept for some seconds from now on, in one go.
-
-        Raises CountersUnavailable.
-        """
-        commands: list[tuple[Any, ...]] = []
-        for name, fields in sums.items():
-            key = f"{self.namespace()}:{name}"
-            commands += [("HINCRBY", key, field, number) for field, number in fields.items()]
-            commands.append(("EXPIRE", key, seconds))
-        self._aside_all(commands)
-
-    def added(self, names: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """Return the hashes that :meth:`add` made, as they stand there. Raises CountersUnavailable."""
-        replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
-        return [_pairs(reply) for reply in replies]
-
-    def mark(self, members: Mapping[str, Sequence[str]], now: int, seconds: int, most: int) -> None:
-        """Put texts into sets beside the counters, each kept for some seconds from ``now`` on, a POSIX time; of more
-        than ``most`` in one set the latest. Raises CountersUnavailable."""
-        commands: list[tuple[Any, ...]] = []
-        for name, texts in members.items():
-            key = f"{self.namespace()}:{name}"
-            scored = [part for text in texts for part in (now, text)]
-            commands += [("ZADD", key, *scored), ("ZREMRANGEBYSCORE", key, "-inf", now - seconds)]
-            commands += [("ZREMRANGEBYRANK", key, 0, -most - 1), ("EXPIRE", key, seconds)]
-        self._aside_all(commands)
-
-    def marked(self, names: Sequence[str], since: int) -> list[int]:
-        """Return how many texts :meth:`mark` put into sets after a POSIX time. Raises CountersUnavailable."""
-        counts = [("ZCOUNT", f"{self.namespace()}:{name}", f"({since}", "+inf") for name in names]
-        return [int(reply) for reply in self._aside_all(counts)]
-
-    def log(self, name: str, entries: Iterable[str], most: int, seconds: int) -> None:
-        """Add texts to a stream beside the counters, which holds ``most`` of them or a few more, for some seconds from
-        now on. Raises CountersUnavailable."""
-        key = f"{self.namespace()}:{name}"
-        commands: list[tuple[Any, ...]] = [("XADD", key, "MAXLEN", "~", most, "*", "r", entry) for entry in entries]
-        self._aside_all([*commands, ("EXPIRE", key, seconds)])
-
-    def logged(self, name: str) -> Iterator[list[bytes]]:
-        """Yield what :meth:`log` keeps, the oldest first, some at a time. Raises CountersUnavailable."""
-        start = b"-"
-        while replies := self._aside("XRANGE", f"{self.namespace()}:{name}", start, "+", "COUNT", ENTRIES_AT_ONCE):
-            yield [fields[1] for _, fields in replies]
-            start = b"(" + replies[-1][0]
-
-    def logged_size(self, name: str) -> int:
-        """Return how many texts :meth:`log` keeps. Raises CountersUnavailable."""
-        return int(self._aside("XLEN", f"{self.namespace()}:{name}"))
-
-    def memory(self) -> dict[str, str]:
-        """Return what this Redis, or one server of the cluster, says of its memory. Raises CountersUnavailable."""
-        lines = bytes(self._aside("INFO", "memory")).decode(errors="replace").splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
     def keys(self, limiter: str, most: int, rounds: int = 100) -> tuple[list[str], bool]:
         """Return the keys of some counters of a limiter, and whether they are all. Raises CountersUnavailable.
 
@@ -221,30 +126,10 @@ class RedisCounters:
                 found += zip(chunk, self.hit(chunk, 0, Verb.PEEK), strict=True)
         return found
 
-    def namespace(self) -> str:
-        """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
-        cache = self._django_cache()
-        if cache.key_func is default_key_func:
-            return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
-        # A key function of the project's own may look at more than its arguments (the tenant): asked each time.
-        try:
-            return str(cache.make_key(settings.KEY_PREFIX))
-        except Exception as error:
-            raise CountersUnavailable(f"the KEY_FUNCTION of cache alias {self.alias!r} failed: {error!r}") from error
-
-    def has_one_namespace(self) -> bool:
-        """Whether :meth:`namespace` is the same for every call: a key function of the project's own may tell apart."""
-        return self._django_cache().key_func is default_key_func
-
     def begin_anew(self) -> None:
         """Leave to the parent what is its own: called in a forked child."""
         # A thread of the parent's may have held the breaker's lock.
         self.breaker = Breaker()
-
-    def close(self) -> None:
-        """Close idle connections; the next call opens new ones."""
-        if self._connections is not None:
-            self._connections.close()
 
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb, missed: Number) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""
@@ -313,23 +198,6 @@ class RedisCounters:
     def _forget(self, keys: Sequence[bytes]) -> int:
         return sum(int(self._aside("DEL", *group)) for group in self._connect().together(keys))
 
-    def _aside(self, *arguments: Any) -> Any:
-        """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""
-        try:
-            return self._connect().ask(*arguments)
-        except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
-
-    def _aside_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """As :meth:`_aside`, for several commands at once."""
-        replies: list[Any] = []
-        try:
-            for start in range(0, len(commands), COMMANDS_AT_ONCE):
-                replies += self._connect().ask_all(commands[start : start + COMMANDS_AT_ONCE])
-        except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
-        return replies
-
     def _run(self, *arguments: Any) -> Any:
         """Run a command through the breaker."""
         self._enter()
@@ -348,54 +216,6 @@ class RedisCounters:
             raise self._failed(error) from error
         self.breaker.worked()
         return reply
-
-    def _connect(self) -> Connections | ClusterConnections:
-        if self._connections is None:
-            try:
-                client = getattr(self._django_cache(), "client", None)
-                self._connections = client and connections_of(self.alias, client)
-            except CountersUnavailable:
-                raise
-            except Exception as error:
-                # Whatever django-redis makes of a location or an option that it cannot use.
-                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error!r}") from error
-        if self._connections is None:
-            raise CountersUnavailable(
-                f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
-            )
-        return self._connections
-
-    def _known(self) -> Pipelines | ClusterPipelines | None:
-        """Return the connections of the running event loop, None before the first call there."""
-        known: tuple[Pipelines | ClusterPipelines, Any] | None = self._pipelines.get(asyncio.get_running_loop())
-        return known and known[0]
-
-    async def _aconnect(self) -> Pipelines | ClusterPipelines:
-        known = self._known()
-        if known is not None:
-            return known
-        pipelines = pipelines_of(self._connect())
-        closer = _close_with_loop(pipelines)
-        self._pipelines[asyncio.get_running_loop()] = (pipelines, closer)
-        await anext(closer)
-        return pipelines
-
-    def _django_cache(self) -> Any:
-        if self._cache is None:
-            try:
-                # Not caches[alias], which is one per thread: the Redis client under it is safe between threads.
-                self._cache = caches.create_connection(self.alias)
-            except (InvalidCacheBackendError, ImproperlyConfigured, KeyError) as error:
-                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
-        return self._cache
-
-
-async def _close_with_loop(pipelines: Pipelines | ClusterPipelines) -> AsyncGenerator[None, None]:
-    """Close them when their event loop shuts down: loops close their asynchronous generators before they end."""
-    try:
-        yield
-    finally:
-        await pipelines.aclose()
 
 
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
@@ -423,11 +243,6 @@ def _tallies(reply: list[Any]) -> list[Tally]:
         new_tuple(Tally, (used, count, state > 0, state == 2, int(reset), int(retry)))
         for used, count, state, reset, retry in fives
     ]
-
-
-def _pairs(reply: Any) -> dict[bytes, bytes]:
-    # A dictionary in RESP3, a flat list before.
-    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def _number(text: bytes) -> Number:

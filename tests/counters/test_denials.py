@@ -208,7 +208,9 @@ def test_a_dry_run_refuses_nobody(asked):
 
 
 @pytest.mark.parametrize("rule", [WINDOW, WINDOW.with_changes(ban_for=600)], ids=["window", "ban"])
-def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_alone(rule):
+def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_alone(rule, settings):
+    # What is said again is explained under the id that its first refusal has.
+    settings.RATELIMIT_RULES_DECISIONS = False
     with override_ruleset("api", [rule]):
         limiter = Limiter("api")
         while not limiter.check({"user": 1}).blocked:
