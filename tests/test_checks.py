@@ -235,9 +235,9 @@ def test_the_middleware_belongs_after_djangos_authentication(settings, middlewar
     ("rules", "said"),
     [
         ([{"characteristics": ["ip"]}], None),
-        ([{"characteristics": ["user|lower"]}], "the rule 'r0' of limiter 'ordered' takes everybody"),
+        ([{"characteristics": ["user|lower"]}], "the rule 'r0' of limiter 'ordered' treats every request"),
         ([{"match": {"is_staff": True}}, {"count_distinct": "user"}], "'r0' of limiter 'ordered', 'r1' of limiter"),
-        ([{"match": {"is_authenticated": True}}] * 5, "and 2 more take everybody"),
+        ([{"match": {"is_authenticated": True}}] * 5, "and 2 more treat every request"),
     ],
 )
 def test_with_the_database_only_rules_that_need_the_user_make_the_order_matter(db, settings, rules, said):
