@@ -143,7 +143,7 @@ class Ruleset(models.Model):
     name = models.CharField(
         max_length=64,
         unique=True,
-        help_text="The limiter's name, as the code says it: @rate_limited(“search”) asks the ruleset search.",
+        help_text="The limiter's name as written in code: @rate_limited(“search”) uses the ruleset named search.",
     )
     description = models.TextField(blank=True, help_text="For people: what is protected here, and whom to ask.")
     mode = models.CharField(

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             name='Ruleset',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(help_text="The limiter's name, as the code says it: @rate_limited(“search”) asks the ruleset search.", max_length=64, unique=True)),
+                ('name', models.CharField(help_text="The limiter's name as written in code: @rate_limited(“search”) uses the ruleset named search.", max_length=64, unique=True)),
                 ('description', models.TextField(blank=True, help_text='For people: what is protected here, and whom to ask.')),
                 ('mode', models.CharField(blank=True, choices=[('', 'not stated (enforce)'), ('enforce', 'enforce'), ('dry_run', 'dry run: block nobody'), ('off', 'off: count nothing')], help_text='Dry run counts and reports as usual, but blocks nobody: the quick way out of a limit that hurts.', max_length=16)),
                 ('failure_mode', models.CharField(blank=True, choices=[('', "not stated (as the project's settings say)"), ('open', 'open: let through'), ('closed', 'closed: refuse'), ('local', 'local: count in each process')], help_text='What answers requests while Redis cannot be reached.', max_length=16)),
