@@ -15,8 +15,8 @@ Where things are, from the pure to the visible (import-linter holds the order; e
 - the operator: ``admin/``, ``checks``, ``findings`` (the linter), ``replay/``, ``monitoring/``, ``management/``.
 - beside a legacy limiter: ``legacy``, ``comparing``, ``divergence``, ``drafts``.
 - clients and tests: ``publiclimits``, ``mylimits``, ``views``; ``testing``.
-- small: ``conf`` with ``setting_faults``; ``clock``, ``sometimes``, ``inflight``, ``checkpoints``, ``memo``,
-  ``threads``.
+- small: ``conf`` with ``setting_faults``; ``clock``, ``sometimes``, ``inflight``, ``checkpoints``, ``formsize``,
+  ``memo``, ``threads``.
 """
 
 from __future__ import annotations

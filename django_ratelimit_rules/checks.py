@@ -18,7 +18,7 @@ from django.db import DatabaseError, router, transaction
 from django.db.models import Count
 from django.utils.module_loading import import_string
 
-from . import checkpoints, rulesets
+from . import checkpoints, formsize, rulesets
 from .conf import DEFAULTS, PREFIX, settings
 from .counters.aliases import current
 from .counters.connections import TIMEOUT
@@ -191,7 +191,7 @@ def check_eviction_policy(**_: object) -> Messages:
 
 def check_page_can_be_sent(databases: Sequence[str] | None = None, **_: object) -> Messages:
     """Name rulesets whose page in the admin has more fields than Django takes. Asks the database."""
-    most = settings.most_rules_to_send
+    most = formsize.most_rules()
     if most is None or not _rules_are_in(databases or ()):
         return []
     from .models import Ruleset
@@ -201,7 +201,7 @@ def check_page_can_be_sent(databases: Sequence[str] | None = None, **_: object) 
         CheckWarning(
             f"The ruleset {name!r} has {number} rules: its page in the admin has more fields than"
             f" DATA_UPLOAD_MAX_NUMBER_FIELDS ({settings.max_form_fields}) lets through, and cannot be saved.",
-            hint=f"Set DATA_UPLOAD_MAX_NUMBER_FIELDS to {settings.fields_to_send(number)} or more, or change these"
+            hint=f"Set DATA_UPLOAD_MAX_NUMBER_FIELDS to {formsize.fields_of(number)} or more, or change these"
             " rules by ratelimit_apply.",
             id="ratelimit_rules.W006",
         )

@@ -39,12 +39,6 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-# What the page of a ruleset sends for each rule that is not opened (its key, place and switch), and besides: the
-# ruleset's own fields, and room for ten rules that are new or opened.
-FIELDS_A_RULE = 3
-OTHER_FIELDS = 10 * 21 + 20
-
-
 class Settings:
     """Typed view of the ``RATELIMIT_RULES_*`` settings."""
 
@@ -109,16 +103,6 @@ class Settings:
         """The project's DATA_UPLOAD_MAX_MEMORY_SIZE; None for no bound."""
         bound: int | None = django_settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         return bound
-
-    @property
-    def most_rules_to_send(self) -> int | None:
-        """How many rules the page of a ruleset may have to be saved within these bounds; None for any number."""
-        return None if self.max_form_fields is None else (self.max_form_fields - OTHER_FIELDS) // FIELDS_A_RULE
-
-    @staticmethod
-    def fields_to_send(rules: int) -> int:
-        """Return how many fields the page of a ruleset sends that has this many rules."""
-        return rules * FIELDS_A_RULE + OTHER_FIELDS
 
     @property
     def secret(self) -> bytes:

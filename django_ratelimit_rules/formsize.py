@@ -1,0 +1,24 @@
+"""How many fields the admin's page of a ruleset sends, and so how long a ruleset may be that Django lets it save.
+
+Not in ``admin``, which a project may do without: the system check that warns of it must not import it.
+"""
+
+from __future__ import annotations
+
+from .conf import settings
+
+# Of each rule that is not opened: its key, place and switch.
+FIELDS_A_RULE = 3
+# Of each that is opened or new, and how many of those there is room for; the ruleset's own.
+FIELDS_OPENED, OPENED, OWN_FIELDS = 21, 10, 20
+BESIDES = OPENED * FIELDS_OPENED + OWN_FIELDS
+
+
+def most_rules() -> int | None:
+    """Return how many rules the page may have to be saved within DATA_UPLOAD_MAX_NUMBER_FIELDS; None for any number."""
+    return None if settings.max_form_fields is None else (settings.max_form_fields - BESIDES) // FIELDS_A_RULE
+
+
+def fields_of(rules: int) -> int:
+    """Return how many fields the page sends that has this many rules."""
+    return rules * FIELDS_A_RULE + BESIDES
