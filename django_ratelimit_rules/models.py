@@ -280,7 +280,7 @@ class Rule(models.Model):
     def engine_fields(self) -> dict[str, Any]:
         """Return what the engine makes a rule of, unchecked."""
         expires_at = self.expires_at
-        if expires_at is not None and timezone.is_naive(expires_at):
+        if isinstance(expires_at, datetime) and timezone.is_naive(expires_at):
             # A project without USE_TZ stores local times.
             expires_at = timezone.make_aware(expires_at)
         return {
@@ -374,7 +374,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield key
+            yield from _texts(key)
             yield from _texts(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
