@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ FIELDS = ("description", "mode", "failure_mode", "partition_by", "rules")
 MAX_BYTES = 10_000_000
 # Conditions nest no more than 16 deep; for what is nested by the thousand PyYAML takes minutes.
 MAX_DEPTH = 50
+# What nobody who writes it takes for a truth value or that number, by YAML's tag: the country NO, and 010.
+SURPRISING = {
+    "tag:yaml.org,2002:bool": re.compile(r"Yes|YES|No|NO|On|ON"),
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?0[0-7_]+|.*:.*"),
+}
 
 
 def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
@@ -183,10 +189,14 @@ class RulesFile:
             raise self._error(root, f"cannot be read: {error!r}") from error
 
     def _check(self, node: yaml.Node, seen: set[int]) -> None:
-        """Refuse keys written twice, of which YAML would quietly keep the last, and aliases, which multiply."""
+        """Refuse what YAML quietly reads in another way than is meant: keys written twice, of which it keeps the last,
+        words and digits that it takes for something else. Refuse aliases, which multiply."""
         if id(node) in seen:
             raise self._error(node, "aliases (*name) are not read; write the value out")
         seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode) and node.tag in SURPRISING and SURPRISING[node.tag].fullmatch(node.value):
+            meaning = yaml.SafeLoader("").construct_document(node)
+            raise self._error(node, f"YAML reads {node.value} as {meaning}: write that, or {node.value!r} in quotes")
         if isinstance(node, yaml.SequenceNode):
             for item in node.value:
                 self._check(item, seen)

@@ -58,6 +58,12 @@ def test_off_without_quotes_is_the_mode_off(tmp_path):
     assert read(written(tmp_path, "search: {mode: off}"))["search"].mode == "off"
 
 
+def test_what_yaml_reads_as_it_is_meant_is_read(tmp_path):
+    text = "search: [{name: a, action: skip, enabled: no, match: {is_staff: yes, header.x: ['NO', '010', 0, True]}}]"
+    (rule,) = read(written(tmp_path, text))["search"].rules
+    assert (rule.enabled, rule.match) == (False, {"is_staff": True, "header.x": ["NO", "010", 0, True]})
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
 def test_an_empty_file_says_nothing(tmp_path, text):
     assert read(written(tmp_path, text)) == {}
@@ -86,6 +92,10 @@ def test_an_empty_file_says_nothing(tmp_path, text):
         ("a: &x []\nb: *x\n", 1, "aliases"),
         ("a: !!python/object:os.system []\n", 1, "could not determine a constructor"),
         ("? [1, 2]\n: []\n", 1, ""),
+        ("a:\n  - {name: a, action: skip, match: {header.x-country: NO}}\n", 2, "YAML reads NO as False"),
+        ("a:\n  - {name: a, action: skip, match: {header.x-state: [CA,\n  ON]}}\n", 3, "YAML reads ON as True"),
+        ("a:\n  - {name: a, limit: 010, period: 60}\n", 2, "YAML reads 010 as 8"),
+        ("a:\n  - {name: a, limit: 1, period: 1:30}\n", 2, "YAML reads 1:30 as 90"),
     ],
 )
 def test_a_fault_is_named_with_path_line_and_reason(tmp_path, text, line, reason):
