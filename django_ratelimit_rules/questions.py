@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from . import threads
+from .calls import cost_of, values
 from .engine import Result
 from .exceptions import CallableFailed
 from .identifiers import http_request
@@ -32,7 +33,7 @@ class Question:
             raise TypeError(f"methods must be a list such as [{methods!r}], not a text")
         self.limiter = limiter
         self.identifier = identifier
-        self.cost = cost
+        self.cost = cost if callable(cost) else cost_of(cost)
         # Nothing of the project's has to be called before the limiter is asked.
         self.is_plain = identifier is None and not callable(cost)
         self.methods = None if methods is None else _methods(methods)
@@ -70,6 +71,7 @@ class Question:
             return self.limiter.check_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
         try:
             asked = self._asked(request, args, kwargs)
+            _verify(asked)
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
             return self.limiter.fail_request(http, self._failure(error))
         return self.limiter.check_request(http, **asked)
@@ -83,6 +85,7 @@ class Question:
             for name in ("identifier", "cost"):
                 if isinstance(asked[name], Awaitable):
                     asked[name] = await asked[name]
+            await threads.call(_verify, asked)
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
             return await self.limiter.afail_request(http, self._failure(error))
         return await self.limiter.acheck_request(http, **asked)
@@ -100,6 +103,14 @@ class Question:
         failure = CallableFailed.because(f"the identifier or cost of {self}", error)
         failure.__cause__ = error
         return failure
+
+
+def _verify(asked: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError for facts or a cost that no limiter takes: functions of the project made them,
+    perhaps of what a client sent, and they fail no request."""
+    cost_of(asked["cost"])
+    if asked["identifier"] is not None:
+        values(asked["identifier"])
 
 
 def _methods(methods: Iterable[object]) -> frozenset[str]:

@@ -317,6 +317,12 @@ def test_put_on_a_class_or_on_no_view_it_says_what_to_write():
         rate_limited("api", methods="POST")
 
 
+@pytest.mark.parametrize("cost", [-1, "5", None, float("inf"), True])
+def test_a_cost_that_no_limiter_takes_is_refused_when_the_view_is_decorated(cost):
+    with pytest.raises((TypeError, ValueError), match="cost must be"):
+        rate_limited("api", cost=cost)
+
+
 @pytest.mark.parametrize("methods", [["ALL"], ["*"], ["GET, POST"], [""], [None], []])
 def test_methods_that_no_request_has_are_refused_for_they_would_limit_nobody(methods):
     with pytest.raises(ValueError, match="omit methods"):

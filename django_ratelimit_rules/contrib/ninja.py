@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja.errors import Throttled
 from ninja.throttling import BaseThrottle
 
+from ..calls import cost_of, values
 from ..engine import Result
 from ..exceptions import CallableFailed
 from ..facts import is_authenticated, is_staff
@@ -42,7 +43,7 @@ class RuleThrottle(BaseThrottle):
 
     def __init__(self, limiter: Limiter | str, *, cost: int | float = 1, identifier: Facts | None = None) -> None:
         self.limiter = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
-        self.cost = cost
+        self.cost = cost_of(cost)
         self.identifier = identifier
 
     def allow_request(self, request: HttpRequest) -> bool:
@@ -50,6 +51,8 @@ class RuleThrottle(BaseThrottle):
         known = _facts_of(getattr(request, "auth", None))
         try:
             facts = {**known, **(self.identifier(request) if self.identifier else {})}
+            # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
+            values(facts)
         except ANSWERED_BY_DJANGO:
             raise
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything

@@ -20,6 +20,7 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from ..calls import cost_of, values
 from ..comparing import compare
 from ..engine import Mode, Result
 from ..exceptions import CallableFailed
@@ -78,6 +79,8 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         http = http_request(request)
         try:
             facts = {**known, **self.get_identifier(request, view)}
+            # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
+            values(facts)
         except (APIException, *ANSWERED_BY_DJANGO):
             raise
         except Exception as error:  # noqa: BLE001 -- a project's method may raise anything
@@ -134,7 +137,7 @@ def rule_throttle(
     return type(
         "RuleThrottle",
         (RuleThrottle,),
-        {"limiter": named, "cost": cost, "legacy": tuple(legacy), "__module__": __name__},
+        {"limiter": named, "cost": cost_of(cost), "legacy": tuple(legacy), "__module__": __name__},
     )
 
 

@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited, registry
 from django_ratelimit_rules.contrib import ninja
-from django_ratelimit_rules.contrib.rest_framework import RuleThrottle
+from django_ratelimit_rules.contrib.rest_framework import RuleThrottle, rule_throttle
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -80,10 +80,12 @@ async def asynchronous(request):
 
 limited = rate_limited("asked")
 urlpatterns = [path("wsgi/", limited(plain)), path("asgi/", limited(asynchronous))]
-said: dict[str, Exception] = {}
+said: dict[str, object] = {}
 
 
 def failing(request, **kwargs):
+    if "unfit" in said:
+        return said["unfit"]
     raise said["error"]
 
 
@@ -96,6 +98,22 @@ urlpatterns += [
     path("facts/asgi/", rate_limited("asked", identifier=afailing)(asynchronous)),
     path("cost/wsgi/", rate_limited("asked", cost=failing)(plain)),
     path("cost/asgi/", rate_limited("asked", cost=afailing)(asynchronous)),
+]
+
+
+def unfit(request, **kwargs):
+    return said["value"]
+
+
+async def aunfit(request, **kwargs):
+    return said["value"]
+
+
+urlpatterns += [
+    path("unfit/facts/wsgi/", rate_limited("asked", identifier=unfit)(plain)),
+    path("unfit/facts/asgi/", rate_limited("asked", identifier=aunfit)(asynchronous)),
+    path("unfit/cost/wsgi/", rate_limited("asked", cost=unfit)(plain)),
+    path("unfit/cost/asgi/", rate_limited("asked", cost=aunfit)(asynchronous)),
 ]
 pytestmark = pytest.mark.urls(__name__)
 
@@ -173,6 +191,20 @@ def test_a_decorators_identifier_or_cost_that_raises_is_answered_by_the_failure_
     assert_answered(caplog, mode, Rule("all", limit=5, period=60), at=asked)
 
 
+UNFIT_FACTS = [[1], {"k": [1]}, {1: 2}, {"k": Unspeakable()}]
+UNFIT_COSTS = [-1, "5", None, float("nan"), True]
+UNFIT = [*(("facts", value) for value in UNFIT_FACTS), *(("cost", value) for value in UNFIT_COSTS)]
+
+
+@pytest.mark.parametrize("mode", ["open", "closed"])
+@pytest.mark.parametrize(("asked", "value"), UNFIT)
+def test_a_decorators_identifier_or_cost_that_no_limiter_takes_is_answered_by_the_failure_mode(
+    caplog, mode, asked, value
+):
+    said["value"] = value
+    assert_answered(caplog, mode, Rule("all", limit=5, period=60), at=f"unfit/{asked}/")
+
+
 @pytest.mark.parametrize(("error", "status"), [(Http404(), 404), (PermissionDenied(), 403)])
 def test_an_identifier_may_find_that_there_is_nothing_to_view(error, status):
     said["error"] = error
@@ -184,7 +216,7 @@ class Failing(RuleThrottle):
     limiter = Limiter("asked")
 
     def get_identifier(self, request, view):
-        raise said["error"]
+        return failing(request)
 
 
 class Throttled(APIView):
@@ -213,6 +245,21 @@ def test_a_throttles_identifier_that_raises_is_answered_by_the_failure_mode(mode
     said["error"] = error
     with override_ruleset("asked", [Rule("all", limit=5, period=60)], failure_mode=mode):
         assert Client(raise_request_exception=False).get(url).status_code == STATUSES[mode]
+
+
+@modes
+@pytest.mark.parametrize("url", ["/drf/", "/ninja/"])
+@pytest.mark.parametrize("value", UNFIT_FACTS)
+def test_a_throttles_identifier_that_no_limiter_takes_is_answered_by_the_failure_mode(monkeypatch, mode, url, value):
+    monkeypatch.setitem(said, "unfit", value)
+    with override_ruleset("asked", [Rule("all", limit=5, period=60)], failure_mode=mode):
+        assert Client(raise_request_exception=False).get(url).status_code == STATUSES[mode]
+
+
+@pytest.mark.parametrize("throttle", [ninja.RuleThrottle, rule_throttle])
+def test_a_throttles_cost_that_no_limiter_takes_is_refused_when_it_is_made(throttle):
+    with pytest.raises(ValueError, match="cost must be"):
+        throttle("asked", cost=-1)
 
 
 @pytest.mark.parametrize(
