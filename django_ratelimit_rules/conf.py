@@ -87,6 +87,14 @@ class Settings:
         names = self.MIDDLEWARE_LIMITERS
         return (names,) if isinstance(names, str) else tuple(names or ())
 
+    @property
+    def ipv6_prefix(self) -> int:
+        """The bits by which IPv6 addresses are counted; the usual ones for what is no number of bits, which a system
+        check names, but web servers run no checks, and it would fail every client with such an address."""
+        text = str(self.IPV6_PREFIX)
+        usual: int = DEFAULTS["IPV6_PREFIX"]
+        return int(text) if text.isdecimal() and int(text) in range(1, 129) else usual
+
     @staticmethod
     def of_others(name: str, default: object = None) -> Any:
         """Return a setting of another app, whose limits are moved over from."""

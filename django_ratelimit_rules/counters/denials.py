@@ -154,7 +154,9 @@ class Denials(RedisCounters):
 
     def most(self) -> int:
         """Return how many refusals are kept at most."""
-        return MANY if settings.DENIAL_CACHE is True else settings.DENIAL_CACHE
+        many = settings.DENIAL_CACHE
+        # What is no number must not fail the first call that is refused: web servers run no checks.
+        return many if type(many) is int and many > 0 else MANY
 
     def denial(self, hits: Hits) -> Denial | None:
         """Return the refusal that is kept of a call, if there is one."""

@@ -121,3 +121,14 @@ def test_cache_alias_and_key_prefix_choose_the_counters_at_once():
         assert cache_alias() == 429
         with override_settings(**{f"RATELIMIT_RULES_{name}": value for name, value in change.items()}):
             assert cache_alias() == 429
+
+
+UNUSABLE = [("IPV6_PREFIX", bits) for bits in (0, 129, -1, None, "x", True)]
+UNUSABLE += [("DENIAL_CACHE", many) for many in (-1, "x", 1.5)]
+
+
+@pytest.mark.parametrize(("setting", "value"), UNUSABLE)
+def test_a_number_that_cannot_be_used_fails_no_request_for_web_servers_run_no_checks(setting, value):
+    with override_settings(**{f"RATELIMIT_RULES_{setting}": value}):
+        assert ipv6() == [200, 429]
+        assert Client().get("/one/", REMOTE_ADDR="2001:db8:0:1::1").status_code == 200
