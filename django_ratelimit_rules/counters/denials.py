@@ -42,7 +42,7 @@ class Denial:
     """One counter's refusal. ``cost`` is the smallest that it refuses; ``missed`` what it refused without Redis;
     ``until`` when it stands no longer, which is at once when it leaves the cache."""
 
-    __slots__ = ("cost", "ends", "missed", "tally", "terms", "until")
+    __slots__ = ("adds", "cost", "ends", "missed", "tally", "terms", "until")
 
     def __init__(self, terms: Terms, cost: Number, tally: Tally, asked: float) -> None:
         self.terms = terms
@@ -52,6 +52,8 @@ class Denial:
         self.ends = asked + tally.reset_ms / 1000
         self.until = min(self.ends, asked + settings.REFRESH_SECONDS)
         self.missed: Number = 0
+        # Whether a call in a ban is told on top of what is used, because the counter keeps no tally.
+        self.adds = tally.banned and terms.rule.algorithm is not Algorithm.FIXED_WINDOW and not terms.looked
 
     def stands(self, hits: Hits, cost: Number, now: float) -> bool:
         """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
@@ -65,7 +67,8 @@ class Denial:
                 self.missed += cost
             if cost > self.terms.limit:
                 return tally.count + self.missed, left, -1
-        return tally.count + self.missed, left, tally.retry_ms if tally.retry_ms < left else left
+        count = tally.used + cost if self.adds else tally.count + self.missed
+        return count, left, tally.retry_ms if tally.retry_ms < left else left
 
 
 class Denials(RedisCounters):

@@ -360,6 +360,9 @@ if writes then
         if algorithm == 0 then write_fixed(i, charged, looked, ban) else write[algorithm](i, charged, looked, ban) end
       end
       if ban > 0 then reply[at - 2], reply[at - 1], reply[at] = 2, ban, ban end
+    elseif state == 2 and algorithm > 0 and verb == CHECK and not looked then
+      -- They keep no tally of refused calls, which in a fixed window stands still.
+      reply[at - 3] = plus(reply[at - 4], cost)
     end
   end
 end

@@ -162,6 +162,9 @@ class MemoryCounters:
             # At a rate that is lower now it fills later than it was to be gone.
             full = _time_to_full(look.current, hit.limit, look.period)
             look.counter.expires = max(look.counter.expires, now + full)
+        if look.banned and verb is Verb.CHECK and kind_of(hit) is not Kind.FIXED and not hit.looked:
+            # They keep no tally of refused calls, which in a fixed window stands still.
+            look.count = _plus(look.used, cost)
         if look.banned or (cost == 0 and hit.member is None):
             return
         if verb is Verb.CHARGE:

@@ -127,6 +127,17 @@ def test_a_running_ban_writes_nothing(store, algorithm):
     assert later.reset_ms <= first.reset_ms
 
 
+@pytest.mark.parametrize("algorithm", ["sliding_window", "token_bucket"])
+def test_in_a_ban_a_counter_without_a_tally_tells_the_call_on_top_of_what_is_used(store, algorithm):
+    hit = make_hit(limit=1, period=31_536_000, ban_for=60, algorithm=algorithm)
+    store.counters.hit([hit])
+    for _ in range(3):
+        assert facts(store.counters.hit([hit])[0]) == (1, 2, True, True)
+    assert facts(store.counters.hit([hit], 5)[0]) == (1, 6, True, True)
+    assert facts(store.counters.hit([hit], verb=Verb.PEEK)[0]) == (1, 1, True, True)
+    assert facts(store.counters.hit([hit._replace(looked=True)])[0]) == (1, 1, True, True)
+
+
 def test_a_looked_hit_is_only_looked_at_and_then_charged(store):
     hit = make_hit(limit=1, response={"status": 401})
     assert facts(store.counters.hit([hit])[0]) == (0, 0, False, False)

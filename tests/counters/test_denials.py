@@ -83,6 +83,19 @@ def test_a_call_that_could_never_pass_is_not_told_to_wait_for_what_a_smaller_one
     assert large.retry_after is None
 
 
+@pytest.mark.parametrize("algorithm", ["sliding_window", "token_bucket"])
+def test_a_ban_of_a_counter_without_a_tally_tells_this_call_on_top_of_what_is_used(algorithm, asked):
+    with override_ruleset("api", [WINDOW.with_changes(ban_for=600, period="365d", algorithm=algorithm)]):
+        limiter = Limiter("api")
+        while not limiter.check({"user": 1}).blocked:
+            pass
+        used = limiter.peek({"user": 1}).evaluations[0].used
+        asked()
+        assert refused(limiter, 2) == [used + 1] * 2
+        assert refused(limiter, 1, cost=5) == [used + 5]
+        assert asked() == 0
+
+
 @pytest.mark.parametrize(
     "rules",
     [
