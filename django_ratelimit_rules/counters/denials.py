@@ -27,7 +27,7 @@ from ..conf import settings
 from ..engine import Algorithm, Evaluation, Hit, Hits, Plan, Result, Ruleset, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import BLOCK, Number
-from . import CHECK, Verb
+from . import CHARGE, CHECK, Verb
 from .redis import RedisCounters
 
 # For those who only say True.
@@ -86,6 +86,7 @@ class Denials(RedisCounters):
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """As in Redis, but for refusals that must stand still."""
         if verb is not CHECK or type(hits) is not Hits:
+            self._outdate(hits, verb)
             return super().hit(hits, cost, verb)
         name, asked = self.namespace() + hits.keys[0], monotonic()
         refused = self._refused(name, hits, cost, asked)
@@ -96,6 +97,7 @@ class Denials(RedisCounters):
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """As :meth:`hit`, waiting on the running event loop."""
         if verb is not CHECK or type(hits) is not Hits:
+            self._outdate(hits, verb)
             return await super().ahit(hits, cost, verb)
         name, asked = self.namespace() + hits.keys[0], monotonic()
         refused = self._refused(name, hits, cost, asked)
@@ -141,6 +143,13 @@ class Denials(RedisCounters):
                 self._drop(next(iter(self._kept)))
             self._kept[name] = Denial(terms, cost, tallies[0], asked)
         return tallies
+
+    def _outdate(self, hits: Sequence[Hit], verb: Verb) -> None:
+        """Have Redis asked next about counters that are charged: what is used of them is another number then."""
+        for name in self._names(hit.key for hit in hits) if verb is CHARGE and self._kept else ():
+            denial = self._kept.get(name)
+            if denial is not None:
+                denial.until = 0.0
 
     def _dropped(self, keys: Iterable[str]) -> list[str]:
         """Forget the refusals of counters; return their keys."""

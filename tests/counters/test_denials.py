@@ -9,6 +9,7 @@ from dataclasses import fields
 from types import MappingProxyType
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from django_ratelimit_rules import Limiter, Rule, recording
 from django_ratelimit_rules.counters.aliases import current
@@ -117,6 +118,21 @@ def test_a_refusal_that_is_not_certain_or_not_alone_is_asked_about(rules, asked)
         asked()
         assert limiter.check(facts).blocked
         assert asked() == 1
+
+
+@override_ruleset("api", [Rule("other", match={"user": 9}, limit=9, period=60), WINDOW])
+async def test_after_a_charge_the_next_refusal_tells_what_is_used_now(asked):
+    limiter = Limiter("api")
+    asked()
+    for _ in range(4):
+        await limiter.acheck({"user": 1})
+    assert asked() == 3
+    await limiter.acharge({"user": 1}, 5)
+    after = (await limiter.acheck({"user": 1})).evaluations[0]
+    assert (after.used, after.count) == (7, 10)
+    await sync_to_async(limiter.charge)({"user": 1}, 5)
+    after = (await limiter.acheck({"user": 1})).evaluations[0]
+    assert (after.used, after.count) == (12, 16)
 
 
 async def test_asynchronous_checks_are_answered_without_redis_too(asked):
