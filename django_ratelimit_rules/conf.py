@@ -88,6 +88,13 @@ class Settings:
         return (names,) if isinstance(names, str) else tuple(names or ())
 
     @property
+    def proxy_hops(self) -> int | None:
+        """The number of proxies, None for unstated. What comes from the environment is a text, and would leave nobody
+        limited by address."""
+        hops: Any = self.PROXY_HOPS
+        return int(hops) if isinstance(hops, str) and hops.isdecimal() else hops
+
+    @property
     def ipv6_prefix(self) -> int:
         """The bits by which IPv6 addresses are counted; the usual ones for what is no number of bits, which a system
         check names, but web servers run no checks, and it would fail every client with such an address."""

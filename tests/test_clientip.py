@@ -198,6 +198,11 @@ def test_one_network_written_as_a_text_is_one_network(settings):
     assert address(PROXY, "198.51.100.9") == "198.51.100.9"
 
 
+def test_a_number_of_proxies_from_the_environment_is_a_number(hops):
+    hops("1")
+    assert address(PROXY, "192.0.2.1, 198.51.100.9") == "198.51.100.9"
+
+
 ENTRIES = st.one_of(
     st.ip_addresses().map(str),
     st.tuples(st.ip_addresses(v=4), st.integers(0, 70000)).map(lambda pair: f"{pair[0]}:{pair[1]}"),
