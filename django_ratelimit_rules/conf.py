@@ -7,7 +7,7 @@ changed (``override_settings`` does), because a check reads several. No other mo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -84,8 +84,8 @@ class Settings:
     def middleware_limiters(self) -> tuple[str, ...]:
         """The limiters that the middleware asks, in order. A text is one name: a system check asks for a list, but web
         servers run no checks, and letter by letter it would limit nobody."""
-        names = self.MIDDLEWARE_LIMITERS
-        return (names,) if isinstance(names, str) else tuple(names or ())
+        names = self.MIDDLEWARE_LIMITERS or ()
+        return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
     @property
     def proxy_hops(self) -> int | None:

@@ -7,6 +7,7 @@ of all limiters that the request met, the decorators' too, and settles their rul
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, cast
@@ -15,10 +16,13 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from .conf import settings
+from .conf import PREFIX, settings
+from .exceptions import InvalidRule
 from .limiter import Limiter, RateLimited, results_of
 from .outcomes import Answering
 from .responses import ablocked_response, add_headers, blocked_response
+
+logger = logging.getLogger(__name__)
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
@@ -97,12 +101,18 @@ async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) ->
 
 
 def _limiters() -> list[Limiter]:
-    return [_limiter(name) for name in settings.middleware_limiters] if settings.ENABLED else []
+    named = (_limiter(str(name)) for name in settings.middleware_limiters) if settings.ENABLED else ()
+    return [limiter for limiter in named if limiter is not None]
 
 
 @cache
-def _limiter(name: str) -> Limiter:
-    return Limiter(name)
+def _limiter(name: str) -> Limiter | None:
+    """Return the limiter of a name, None where none can be called so: a slip in the settings takes no site down."""
+    try:
+        return Limiter(name)
+    except InvalidRule as error:
+        logger.error("%sMIDDLEWARE_LIMITERS: %s. Nothing is checked for it.", PREFIX, error.reason)
+        return None
 
 
 def _not_found(request: HttpRequest, response: HttpResponseBase) -> bool:

@@ -13,6 +13,7 @@ from django.test import AsyncClient, Client
 from django.urls import include, path
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
+from django_ratelimit_rules import middleware as middleware_module
 from django_ratelimit_rules.middleware import RateLimitMiddleware
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -249,6 +250,23 @@ def test_one_name_written_as_a_text_is_one_limiter_and_none_is_none(settings, na
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
     with limit(1):
         assert statuses("/view/", "/view/") == found
+
+
+@pytest.mark.parametrize("names", [["My Site", "site"], [["nested"], "site"], [None, "site"]], ids=str)
+def test_what_no_limiter_can_be_called_is_logged_and_the_others_go_on(settings, names, caplog):
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
+    # Said once for the life of the process.
+    middleware_module._limiter.cache_clear()
+    with limit(1):
+        assert statuses("/view/", "/view/") == [200, 429]
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said.startswith(f"RATELIMIT_RULES_MIDDLEWARE_LIMITERS: {str(names[0])!r} is not a valid name")
+
+
+@pytest.mark.parametrize("value", [5, True])
+def test_what_is_no_list_of_limiters_checks_nothing_and_takes_no_site_down(settings, value):
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = value
+    assert statuses("/view/") == [200]
 
 
 def test_refusal_is_429_and_no_error_handler_runs():

@@ -78,7 +78,7 @@ def test_who_was_blocked_is_shown_with_when_and_for_how_long(admin_client):
 def test_the_chart_has_words_and_a_table(admin_client):
     page = ask(admin_client, file=log())
     figure = ElementTree.fromstring(re.search(r'<figure class="ratelimit-picture.*?</figure>', page, re.S)[0])
-    svg = figure.find("svg")
+    svg = figure.find(".//svg")
     texts = {each.get("id"): each.text for each in svg.iter() if each.get("id")}
     assert svg.get("role") == "img"
     assert [texts[key] for key in svg.get("aria-labelledby").split()] == [

@@ -41,10 +41,10 @@ def picture(
         *(width, HEIGHT, key, title, strip_tags(caption), bars),
     )
     return format_html(
-        '<figure class="ratelimit-picture">{}'
-        '<div class="ratelimit-labels" aria-hidden="true" style="max-width: {}px">{}</div>'
+        '<figure class="ratelimit-picture"><div class="ratelimit-columns">{}'
+        '<div class="ratelimit-labels" aria-hidden="true">{}</div></div>'
         "<figcaption>{}</figcaption></figure>",
-        *(svg, width, format_html_join("", "<span>{}</span>", ((label,) for label in labels)), caption),
+        *(svg, format_html_join("", "<span>{}</span>", ((label,) for label in labels)), caption),
     )
 
 
