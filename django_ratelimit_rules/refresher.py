@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 RELOAD_SECONDS = 15.0
 # However seldom a site wants announcements looked for: what is changed behind Django's back is found within 30 seconds.
 LONGEST_SLEEP = 5.0
+# How long a fork waits for the thread at most.
+FORK_WAITS = 3.0
 
 
 class Task:
@@ -70,6 +72,8 @@ class Refresher:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # Held while the thread is at work. Reentrant, in case that forks.
+        self._at_work = threading.RLock()
         self._thread: threading.Thread | None = None
         self._reset()
 
@@ -111,27 +115,42 @@ class Refresher:
                     "A rule change is announced when Redis is back; until then others may miss it: %s", error
                 )
 
+    def wait(self) -> None:
+        """Let the thread finish what it is at before this process forks, for a moment: what it holds of a database
+        library's own locks, such as SQLite's, nobody would ever release in the child."""
+        _thread_state.waited = self._at_work.acquire(timeout=FORK_WAITS)
+
+    def go_on(self) -> None:
+        """Let the thread of the parent go on after a fork."""
+        if _thread_state.waited:
+            self._at_work.release()
+
     def forget(self) -> None:
         """Forget the thread: after a fork the child has none, but has the parent's snapshot, which may be old."""
         self._lock = threading.Lock()
+        self._at_work = threading.RLock()
         self._thread = None
         self._reset()
 
     def _run(self) -> None:
         while True:
-            try:
-                self._look()
-            except Exception:
-                # The thread must outlive whatever a database, a key function or a cache backend raises.
-                if sometimes.due("refresher"):
-                    logger.exception("The rules could not be refreshed; the last good ones stay in force")
-            for function, task in list(tasks.items()):
-                try:
-                    task.call_when_due()
-                except Exception:
-                    if sometimes.due(f"refresher.{function.__module__}"):
-                        logger.exception("A task of the refresher's thread failed; it is called again")
+            with self._at_work:
+                self._work()
             time.sleep(min(max(0.05, settings.REFRESH_SECONDS / 2), LONGEST_SLEEP))
+
+    def _work(self) -> None:
+        try:
+            self._look()
+        except Exception:
+            # The thread must outlive whatever a database, a key function or a cache backend raises.
+            if sometimes.due("refresher"):
+                logger.exception("The rules could not be refreshed; the last good ones stay in force")
+        for function, task in list(tasks.items()):
+            try:
+                task.call_when_due()
+            except Exception:
+                if sometimes.due(f"refresher.{function.__module__}"):
+                    logger.exception("A task of the refresher's thread failed; it is called again")
 
     def _look(self) -> None:
         rulesets.expire()
@@ -170,11 +189,10 @@ def _database() -> str:
     return str(router.db_for_write(Ruleset))
 
 
+_thread_state = threading.local()
 _refresher = Refresher()
 ensure = _refresher.ensure
-os.register_at_fork(after_in_child=_refresher.forget)
-
-_thread_state = threading.local()
+os.register_at_fork(before=_refresher.wait, after_in_parent=_refresher.go_on, after_in_child=_refresher.forget)
 
 
 def rules_written(*, using: str | None = None, **_: object) -> None:

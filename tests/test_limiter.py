@@ -19,7 +19,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, rulesets
+from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, refresher, rulesets
 from django_ratelimit_rules.exceptions import InvalidRule
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
@@ -375,3 +375,25 @@ def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
     let_go.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_process_forks_between_two_looks_of_the_refresher_and_not_within_one():
+    at_work, let_go = threading.Event(), threading.Event()
+
+    def task():
+        at_work.set()
+        let_go.wait(2)
+        at_work.clear()
+
+    refresher.also(task, 0)
+    try:
+        refresher.ensure()
+        assert at_work.wait(10)
+        threading.Timer(0.2, let_go.set).start()
+        child = os.fork()
+        if child == 0:
+            os._exit(at_work.is_set())
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        let_go.set()
+        del refresher.tasks[task]

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -59,7 +60,7 @@ class Site:
         assert self.running.poll() is None, self.log.read_text()
         try:
             return self.status("/process/") == 200
-        except (URLError, ConnectionError):
+        except (URLError, ConnectionError, HTTPException):
             return False
 
     def text(self, path: str) -> str:
