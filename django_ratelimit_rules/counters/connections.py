@@ -16,6 +16,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import hiredis
@@ -32,6 +33,8 @@ SICK = (
 ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 # For an alias that states none: a Redis that hangs must not hang the site.
 TIMEOUT = 1.0
+# How many time-outs the replies to many commands may take together.
+TIMES_FOR_MANY = 10
 INCOMPLETE = object()
 
 Key = TypeVar("Key", str, bytes)
@@ -86,7 +89,7 @@ class Connection:
         thread = threading.get_ident()
         _connecting.add(thread)
         try:
-            self._redis.connect()
+            _connect_in_time(self._redis, options["socket_connect_timeout"] + self._timeout)
             _open.add(self)
         finally:
             _connecting.discard(thread)
@@ -126,10 +129,14 @@ class Connection:
     def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands in one go and return their replies; as :meth:`ask`, and an error of one is raised."""
         self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
+        # Many replies may take long to come; not for ever, though.
+        give_up_at = time.monotonic() + TIMES_FOR_MANY * self._timeout
         replies: list[Any] = []
         while len(replies) < len(commands):
             reply = self._reader.gets()
             if reply is INCOMPLETE:
+                if time.monotonic() > give_up_at:
+                    raise RedisConnectionError("Redis did not answer in time")
                 received = self._socket.recv(CHUNK)
                 if not received:
                     raise RedisConnectionError("Redis closed the connection")
@@ -143,6 +150,26 @@ class Connection:
     def close(self) -> None:
         """Close it; in a forked child only the child's end."""
         self._redis.disconnect()
+
+
+def _connect_in_time(connection: Any, seconds: float) -> None:
+    """Connect and sign in. redis-py bounds each receive of that, and this all of them together: a server that answers a
+    byte at a time would take minutes to say who it is. Raises RedisError or OSError."""
+
+    def give_up() -> None:
+        if connection._sock is not None:
+            with suppress(OSError):
+                connection._sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.daemon = True
+    # A process that gets no more threads, or is ending, connects without.
+    with suppress(RuntimeError):
+        timer.start()
+    try:
+        connection.connect()
+    finally:
+        timer.cancel()
 
 
 def _let_the_kernel_time(connected: Any) -> None:

@@ -33,7 +33,10 @@ class Pipeline(asyncio.Protocol):
     def __init__(self, pool: Any) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
-        self._timeout: float = with_timeouts(pool.connection_kwargs)["socket_timeout"]
+        options = with_timeouts(pool.connection_kwargs)
+        self._timeout: float = options["socket_timeout"]
+        # redis-py bounds each receive of signing in; this is for all of them together.
+        self._opens_within: float = options["socket_connect_timeout"] + self._timeout
         self._unsent: list[bytes] = []
         # Who waits, and since when, in the order of the replies.
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
@@ -69,7 +72,8 @@ class Pipeline(asyncio.Protocol):
 
     async def _open(self, connection: Any) -> None:
         try:
-            await connection.connect()
+            async with asyncio.timeout(self._opens_within):
+                await connection.connect()
         except (TimeoutError, RedisError, OSError, asyncio.CancelledError) as error:
             await connection.disconnect(nowait=True)
             self.spent = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
 
@@ -108,3 +109,13 @@ async def test_a_first_check_that_is_cancelled_while_rules_load_leaves_the_next_
     await asyncio.gather(first, return_exceptions=True)
     assert not (await Limiter("unheard_of").acheck({})).matched
     assert (await limiter.acheck({})).matched
+
+
+async def test_a_connection_that_signs_in_a_byte_at_a_time_is_given_up(limiter, proxy, use):
+    use(proxy.port, SOCKET_TIMEOUT=0.5, SOCKET_CONNECT_TIMEOUT=0.5)
+    with proxy.broken("trickle"):
+        started = time.monotonic()
+        assert (await limiter.acheck({})).error
+        # To the end it would take more than half a minute.
+        assert time.monotonic() - started < 10
+    assert not (await settled(limiter)).error

@@ -250,3 +250,14 @@ def test_an_outage_costs_no_time_out_per_call(server, use):
                 asked += 1
         # In a second no more than a handful of calls can have waited for a time-out each.
         assert asked > 20 / TIMEOUT
+
+
+@override_ruleset("api", [Rule("all", limit=5, period=60)])
+def test_a_connection_that_signs_in_a_byte_at_a_time_is_given_up(proxy, use):
+    use(proxy.port)
+    with proxy.broken("trickle"):
+        started = time.monotonic()
+        assert Limiter("api").check({}).error
+        # To the end it would take more than half a minute.
+        assert time.monotonic() - started < 10
+    wait_until(lambda: not Limiter("api").check({}).error, what="the failure to be over")
