@@ -84,13 +84,13 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        who = _who(self.name, identifier)
+        who = denials.who(self.name, identifier)
         again = self._refused_again(who, cost) if who else None
         return again or self._check(values(identifier), cost_of(cost), context, who=who)
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
-        who = _who(self.name, identifier)
+        who = denials.who(self.name, identifier)
         again = self._refused_again(who, cost) if who else None
         return again or await self._acheck(values(identifier), cost_of(cost), context, who=who)
 
@@ -469,11 +469,6 @@ def _raise_if_blocked(result: Result) -> Result:
     if result.blocked:
         raise RateLimited(result)
     return result
-
-
-def _who(limiter: str, identifier: Identifier) -> Who | None:
-    """Return who asks, where a repeated refusal may be answered without asking; a record must hear of every call."""
-    return denials.who(limiter, identifier) if settings.DENIAL_CACHE and not settings.RECORD else None
 
 
 def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:

@@ -210,11 +210,12 @@ _asked: dict[Who, Asked] = {}
 
 
 def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
-    """Return what is equal for calls that ask the same; None where that would take too long to find out.
+    """Return what is equal for calls that ask the same; None where that would take too long to find out, where nothing
+    is kept, and where traffic is recorded: a record must hear of every call.
 
     Of numbers only whole ones: to Python 1, 1.0 and True are equal, but they are different values.
     """
-    if type(identifier) is not dict:
+    if not settings.DENIAL_CACHE or settings.RECORD or type(identifier) is not dict:
         return None
     for value in identifier.values():
         if (type(value) is not str or len(value) > MAX_VALUE) and type(value) is not int:
