@@ -11,15 +11,18 @@ from typing import Any
 
 from django.urls import get_resolver
 
-from . import limiter, rulesets
+from . import rulesets
 from .conf import settings
+
+# The limiters that this process has made, so that the system check can name those without rules.
+asked: set[str] = set()
 
 
 def named() -> set[str]:
     """Return the limiters that are named by code, views and settings; imports the views."""
     by_settings = {name for name in settings.middleware_limiters if isinstance(name, str)}
     # Views first: importing them makes their decorators name limiters.
-    return set(_named_by_views()) | limiter.names | by_settings
+    return set(_named_by_views()) | asked | by_settings
 
 
 def limiters() -> set[str]:

@@ -13,8 +13,9 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http.response import HttpResponseBase
 
-from .comparing import Verdict, compare, verdict_of
+from .comparing import Verdict, verdict_of
 from .engine import Mode, Outcome, Result
+from .limiter import compare
 from .outcomes import Answering
 from .questions import Question
 from .responses import ablocked_response, add_headers, blocked_response

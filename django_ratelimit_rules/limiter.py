@@ -9,29 +9,33 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 
-from . import comparing, decisions, engine, identifiers, recording, refresher, rulesets, signals, threads
-from .calls import Identifier, cost_of, values, values_of_request
+from . import checkpoints, decisions, engine, identifiers, recording, refresher, rulesets, signals, threads
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb, denials
 from .counters.aliases import current
 from .counters.denials import Who
 from .counters.memory import MemoryCounters
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
+from .engine.calls import (
+    Identifier,
+    cost_of,
+    values,
+    values_of_request,
+)
+from .engine.comparison import at_edge, decided_by_legacy, would_block
 from .engine.matching import ValueOf
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
+from .state import results_of
 
 FAILURES = (CountersUnavailable, CallableFailed)
-
-# The limiters that this process has asked for, so that the system check can name those without rules.
-names: set[str] = set()
 
 # What the failure mode `local` counts in while Redis is away.
 _local = MemoryCounters()
@@ -71,7 +75,7 @@ class Limiter:
         partition_by: str | None = None,
     ) -> None:
         self.name = check_name(name, "limiter")
-        names.add(self.name)
+        checkpoints.asked.add(self.name)
         identifiers.declare(*properties)
         if rules is None and partition_by is not None:
             raise TypeError("partition_by goes with rules; other tiers state it with theirs")
@@ -356,8 +360,8 @@ class Limiter:
         # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
         if result.mode is Mode.ENFORCE and self.mode is Mode.ENFORCE:
             return result
-        comparing.compare(result, legacy_blocked)
-        return comparing.decided_by_legacy(result, legacy_blocked)
+        compare(result, legacy_blocked)
+        return decided_by_legacy(result, legacy_blocked)
 
     def _mode_of(self, ruleset: Ruleset) -> Mode:
         # Where nobody has said anything yet, a legacy limiter goes on: a view that was given one would have none.
@@ -436,15 +440,24 @@ class Limiter:
                 signals.near_limit.announce(Limiter, self.name, hit.rule, used, hit.limit, hit.key)
 
 
+def compare(result: Result, legacy_blocked: bool) -> None:
+    """Announce how a dry run's result agrees with the legacy limiter. A failed check is no comparison, nor is a result
+    of another mode: an operator may have changed it meanwhile."""
+    if result.mode is not Mode.DRY_RUN or result.error:
+        return
+    signals.compared.announce(
+        Limiter,
+        result.limiter,
+        result,
+        legacy_blocked,
+        "match" if would_block(result) is legacy_blocked else "diverge",
+        at_edge(result, time()),
+    )
+
+
 def forget_local_counters() -> None:
     """Forget what the failure mode ``local`` counted in this process."""
     _local.clear()
-
-
-def results_of(request: HttpRequest) -> dict[str, Result]:
-    """Return the results of this request so far, by limiter; the same dictionary is ``request.rate_limits``."""
-    results: dict[str, Result] = request.__dict__.setdefault("rate_limits", {})
-    return results
 
 
 def _off(limiter: str) -> Ruleset:

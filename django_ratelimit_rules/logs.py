@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.core.signals import setting_changed
 
 from . import signals, sometimes
-from .comparing import nearest_limit, would_block
 from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
+from .engine.comparison import nearest_limit, would_block
 from .engine.plans import NONE, Terms
 from .engine.results import BLOCK
 from .inflight import current_request

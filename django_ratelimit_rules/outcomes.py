@@ -19,7 +19,8 @@ from django.http.response import HttpResponseBase
 from . import inflight
 from .engine import Result
 from .engine.properties import base_of
-from .limiter import Limiter, results_of
+from .limiter import Limiter
+from .state import results_of
 
 # Where the request keeps its outermost bracket, and what became of a sign-in.
 _BRACKET = "_rate_limit_answering"

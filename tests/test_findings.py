@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_ratelimit_rules import Limiter, findings, limiter
+from django_ratelimit_rules import Limiter, checkpoints, findings
 from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules.models import Rule, Ruleset
 
@@ -19,7 +19,7 @@ COUNTING: dict[str, Any] = {"characteristics": ["ip"], "limit": 5, "period": 60}
 
 @pytest.fixture(autouse=True)
 def _only_these_limiters(monkeypatch):
-    monkeypatch.setattr(limiter, "names", set())
+    monkeypatch.setattr(checkpoints, "asked", set())
 
 
 def run(*arguments: str) -> tuple[str, str]:

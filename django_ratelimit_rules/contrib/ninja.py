@@ -16,13 +16,14 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja.errors import Throttled
 from ninja.throttling import BaseThrottle
 
-from ..calls import cost_of, values
 from ..engine import Result
+from ..engine.calls import cost_of, values
 from ..exceptions import CallableFailed
 from ..facts import is_authenticated, is_staff
-from ..limiter import Limiter, results_of
+from ..limiter import Limiter
 from ..outcomes import ANSWERED_BY_DJANGO
 from ..responses import add_headers, status_of
+from ..state import results_of
 from .credentials import facts_of
 
 Facts = Callable[[HttpRequest], Mapping[str, Any]]

@@ -20,14 +20,14 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from ..calls import cost_of, values
-from ..comparing import compare
 from ..engine import Mode, Result
+from ..engine.calls import cost_of, values
 from ..exceptions import CallableFailed
 from ..identifiers import http_request
-from ..limiter import Limiter, results_of
+from ..limiter import Limiter, compare
 from ..outcomes import ANSWERED_BY_DJANGO, settle
 from ..responses import add_headers, status_of
+from ..state import results_of
 from .credentials import facts_of
 
 

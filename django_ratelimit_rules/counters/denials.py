@@ -22,9 +22,9 @@ from typing import Any
 
 from django.core.signals import setting_changed
 
-from ..calls import SAFE
 from ..conf import settings
 from ..engine import Algorithm, Evaluation, Hit, Hits, Plan, Result, Ruleset, Tally
+from ..engine.calls import SAFE
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import BLOCK, Number
 from . import CHARGE, CHECK, Verb

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import rulestext
-from django_ratelimit_rules.calls import values
 from django_ratelimit_rules.engine import Ruleset, as_rule, plan
+from django_ratelimit_rules.engine.calls import values
 from django_ratelimit_rules.engine.properties import normalise
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule as RuleRow

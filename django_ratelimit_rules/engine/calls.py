@@ -11,10 +11,10 @@ from contextlib import suppress
 from math import isfinite
 from typing import Any
 
-from .engine.matching import ValueOf
-from .engine.properties import apply_filters, base_of, normalise
-from .engine.results import Number
-from .engine.values import MAX_TEXT, bounded, canonical
+from .matching import ValueOf
+from .properties import apply_filters, base_of, normalise
+from .results import Number
+from .values import MAX_TEXT, bounded, canonical
 
 Identifier = Mapping[str, Any]
 # Whole numbers below this one are finite whatever becomes of them.
