@@ -19,9 +19,9 @@ from functools import lru_cache
 
 from django.http import HttpRequest
 
-from . import sometimes
 from .conf import settings
 from .engine.matching import parse_address, parse_network
+from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def client_ip(request: HttpRequest) -> str | None:
 
 def _warn_of_header(request: HttpRequest) -> None:
     """Say, once a minute, that a proxy writes a header which nobody is to believe: then all clients are one address."""
-    if _meta_key(settings.CLIENT_IP_HEADER) in request.META and sometimes.due("clientip.header"):
+    if _meta_key(settings.CLIENT_IP_HEADER) in request.META and log_sampling.due("clientip.header"):
         logger.warning(
             "Requests carry %s, which is not believed: behind a proxy all clients count as one address. Set"
             " RATELIMIT_RULES_TRUSTED_PROXIES or RATELIMIT_RULES_PROXY_HOPS, or have the header removed",

@@ -16,7 +16,7 @@ import time
 from base64 import b32encode
 from typing import Any, cast
 
-from . import engine, sometimes
+from . import engine
 from .conf import settings
 from .counters.aliases import current
 from .engine import KeyWriter, Plan, Result, Ruleset
@@ -25,6 +25,7 @@ from .engine.matching import ValueOf
 from .engine.properties import is_client_written
 from .exceptions import CountersUnavailable
 from .identifiers import RequestIdentifier
+from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def _entry(
         return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": time.time(), **said.as_dict()}))
     except Exception:
         # The refusal stands, whatever ails its explanation.
-        if sometimes.due(f"decisions.{result.limiter}"):
+        if log_sampling.due(f"decisions.{result.limiter}"):
             logger.exception("A refusal of limiter %s could not be explained", result.limiter)
         return None
 

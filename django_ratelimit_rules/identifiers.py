@@ -17,7 +17,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
-from . import facts, sometimes, threads
+from . import facts
 from .engine.explanation import NotAsked
 from .engine.properties import apply_filters, base_of
 from .engine.values import ANONYMOUS, bounded, canonical
@@ -32,6 +32,7 @@ from .registry import (
     property_provider,
     provider_of,
 )
+from .runtime import log_sampling, threads
 
 __all__ = [
     "Property",
@@ -208,6 +209,6 @@ def _call(provider: Provider, request: HttpRequest) -> object:
 
 def _without_awaiting(name: str) -> str | None:
     """Answer a synchronous check on the event loop: a user reads as anonymous, who counts by address."""
-    if sometimes.due(f"identifiers.{name}"):
+    if log_sampling.due(f"identifiers.{name}"):
         logger.warning("property %s cannot be loaded by a synchronous check in async code; use acheck_request", name)
     return ANONYMOUS if name == "user" else None

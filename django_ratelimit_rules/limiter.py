@@ -15,7 +15,16 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 
-from . import checkpoints, decisions, engine, identifiers, recording, refresher, rulesets, signals, threads
+from . import (
+    checkpoints,
+    decisions,
+    engine,
+    identifiers,
+    recording,
+    refresher,
+    rulesets,
+    signals,
+)
 from .conf import settings
 from .counters import CHARGE, CHECK, PEEK, Verb, denials
 from .counters.aliases import current
@@ -33,6 +42,7 @@ from .engine.matching import ValueOf
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
+from .runtime import threads
 from .state import results_of
 
 FAILURES = (CountersUnavailable, CallableFailed)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import clock, metrics, refresher, rulesets
+from . import metrics, refresher, rulesets
 from .conf import settings
 from .counters.aliases import current
 from .engine import Action, Hit
@@ -24,6 +24,7 @@ from .engine.plans import Step
 from .engine.results import Number
 from .exceptions import CountersUnavailable
 from .metrics import ALL
+from .runtime import clock
 
 MINUTES = 60
 KEPT_SECONDS = 7200

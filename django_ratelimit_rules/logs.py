@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from django.core.signals import setting_changed
 
-from . import signals, sometimes
+from . import signals
 from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
 from .engine.comparison import nearest_limit, would_block
 from .engine.plans import NONE, Terms
 from .engine.results import BLOCK
 from .inflight import current_request
+from .runtime import log_sampling
 
 logger = logging.getLogger("django_ratelimit_rules")
 
@@ -57,7 +58,7 @@ def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None,
     calls that lack what a rule counts distinct values of."""
     if plan is not None and plan.passed_over:
         _log_passed_over(limiter, plan.passed_over)
-    if result.skipped and _chosen(sometimes.nth(f"skipped.{limiter}.{result.rule}")):
+    if result.skipped and _chosen(log_sampling.nth(f"skipped.{limiter}.{result.rule}")):
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
     if not result.exceeded:
         return
@@ -83,7 +84,7 @@ def log_refusal(limiter: str, result: Result, ruleset: Ruleset, plan: Plan, _sec
 
 def _log_passed_over(limiter: str, rules: Iterable[Rule]) -> None:
     for rule in rules:
-        if _chosen(sometimes.nth(f"passed_over.{limiter}.{rule.name}")):
+        if _chosen(log_sampling.nth(f"passed_over.{limiter}.{rule.name}")):
             logger.warning(
                 "Rate limit passed over: limiter=%s rule=%s count_distinct=%s: the call has no such property",
                 *(limiter, rule.name, rule.count_distinct),
@@ -122,12 +123,12 @@ def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str
         rule = terms.rule
         if rule.algorithm is Algorithm.FIXED_WINDOW and rule.count_distinct is None:
             return math.ceil((evaluation.count - evaluation.used) / cost)
-    return sometimes.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
+    return log_sampling.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
 
 
 def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool) -> None:
     """Receiver of ``signals.compared``: both verdicts, at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
-    if not _chosen(sometimes.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
+    if not _chosen(log_sampling.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
         return
     logger.log(
         logging.WARNING if agreement == "diverge" else logging.INFO,
@@ -140,14 +141,14 @@ def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement
 
 def log_failure(limiter: str, error: Exception, failure_mode: FailureMode) -> None:
     """Receiver of ``signals.failed``: one line per limiter and minute."""
-    if sometimes.due(f"failed.{limiter}"):
+    if log_sampling.due(f"failed.{limiter}"):
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
 
 
 def _forget(*, setting: str, **_: object) -> None:
     """A failure of another Redis than before is news: a project's tests put one after the other."""
     if setting == "CACHES":
-        sometimes.forget()
+        log_sampling.forget()
 
 
 def _one_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
-from .memo import remembered
+from .runtime.memo import remembered
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]

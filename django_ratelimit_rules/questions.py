@@ -11,13 +11,13 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from . import threads
 from .engine import Result
 from .engine.calls import cost_of, values
 from .exceptions import CallableFailed
 from .identifiers import http_request
 from .limiter import Limiter
 from .outcomes import ANSWERED_BY_DJANGO
+from .runtime import threads
 from .state import results_of
 
 _METHOD = re.compile("[A-Z][A-Z_-]*")

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
-from . import clock, refresher, registry, sometimes
+from . import refresher, registry
 from .conf import settings
 from .counters.aliases import current
 from .engine import KeyWriter, Plan, Ruleset
@@ -27,6 +27,7 @@ from .engine.properties import is_client_written
 from .engine.results import Number
 from .exceptions import CallableFailed, CountersUnavailable
 from .identifiers import RequestIdentifier
+from .runtime import clock, log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ def note(
             _waiting.append((int(clock.now() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
     except Exception:
         # The decision stands, whatever ails its record.
-        if sometimes.due("recording"):
+        if log_sampling.due("recording"):
             logger.exception("A check of limiter %s could not be recorded", ruleset.limiter)
 
 

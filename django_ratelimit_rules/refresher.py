@@ -20,10 +20,11 @@ from django.apps import AppConfig
 from django.db import connections, router, transaction
 from django.db.models.signals import post_migrate
 
-from . import rulesets, signals, sometimes
+from . import rulesets, signals
 from .conf import settings
 from .counters.aliases import current
 from .exceptions import CountersUnavailable
+from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class Refresher:
                 thread.start()
             except RuntimeError as error:
                 # No more threads for this process, or it is ending: a check must not fail for that.
-                if sometimes.due("refresher.start"):
+                if log_sampling.due("refresher.start"):
                     logger.warning("The rules stay as they are, because no thread can be started: %s", error)
             else:
                 self._thread = thread
@@ -110,7 +111,7 @@ class Refresher:
         except CountersUnavailable as error:
             self._silent = True
             self.ensure()
-            if sometimes.due("refresher.announce"):
+            if log_sampling.due("refresher.announce"):
                 logger.warning(
                     "A rule change is announced when Redis is back; until then others may miss it: %s", error
                 )
@@ -143,13 +144,13 @@ class Refresher:
             self._look()
         except Exception:
             # The thread must outlive whatever a database, a key function or a cache backend raises.
-            if sometimes.due("refresher"):
+            if log_sampling.due("refresher"):
                 logger.exception("The rules could not be refreshed; the last good ones stay in force")
         for function, task in list(tasks.items()):
             try:
                 task.call_when_due()
             except Exception:
-                if sometimes.due(f"refresher.{function.__module__}"):
+                if log_sampling.due(f"refresher.{function.__module__}"):
                     logger.exception("A task of the refresher's thread failed; it is called again")
 
     def _look(self) -> None:

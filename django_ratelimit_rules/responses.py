@@ -17,11 +17,11 @@ from django.http.response import HttpResponseBase
 from django.template import TemplateDoesNotExist, loader
 from django.utils.module_loading import import_string
 
-from . import sometimes
 from .conf import settings
 from .engine import Outcome, Result
 from .headers import Results, policies_of, seconds, write_headers
 from .outcomes import ANSWERED_BY_DJANGO
+from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def _instead(error: Exception, result: Result) -> HttpResponseBase:
     """Return a line of text in place of an answer that failed. Raises the error where Django makes an answer of it."""
     if isinstance(error, ANSWERED_BY_DJANGO):
         raise error
-    if sometimes.due("responses.blocked"):
+    if log_sampling.due("responses.blocked"):
         logger.error("The project's own answer to a refused request failed; a line of text answers", exc_info=error)
     return _finish(_text_answer(result), result)
 

@@ -20,12 +20,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import connections
 
-from . import signals, sometimes
+from . import signals
 from .conf import settings
 from .engine import Rule, Ruleset
 from .exceptions import InvalidRulesFile
 from .rulesfile import Stamp, read, stamp_of
 from .rulesrows import Rows
+from .runtime import log_sampling
 from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rules
 
 logger = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ def reload() -> bool:
             admin = _rows.load()
         except Exception:
             # Whatever the database raises (gone, locked, not migrated): the last good rules go on.
-            if sometimes.due("rulesets.reload"):
+            if log_sampling.due("rulesets.reload"):
                 logger.exception("The rules could not be loaded from the database; the last good ones stay in force")
             admin, worked = _admin, False
         else:

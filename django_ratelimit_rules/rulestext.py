@@ -23,9 +23,9 @@ from . import engine, rulesrows, yamltext
 from .engine.rules import FIELDS, NOTES
 from .engine.values import format_duration
 from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
-from .memo import remembered
 from .models import Rule, Ruleset, as_stored, is_storable, made_of
 from .rulesfile import read, read_text
+from .runtime.memo import remembered
 from .tiers import TierRules
 
 # One ruleset as the text has it: description, mode, failure_mode, partition_by, rules; JSON values only, no defaults.

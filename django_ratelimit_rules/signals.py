@@ -33,7 +33,7 @@ from typing import Any
 
 from django.dispatch import Signal
 
-from . import sometimes
+from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Announcement(Signal):
                 self.send_robust(sender, **dict(zip(self._names, said, strict=True)))
         except Exception:
             # send_robust answers for synchronous receivers; an asynchronous one may fail before it is called.
-            if sometimes.due(f"signal.{said[0]}"):
+            if log_sampling.due(f"signal.{said[0]}"):
                 logger.exception("A receiver of this app's signals failed; the decision of limiter %s stands", said[0])
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from . import decisions, rulesets, sometimes
+from . import decisions, rulesets
 from .counters.aliases import current
 from .engine import FailureMode, Mode, Rule, Ruleset
 from .engine.rules import check_name
 from .limiter import forget_local_counters
+from .runtime import log_sampling
 from .tiers import Tier, Tiers, tier_rules
 
 AnyRule = Rule | Mapping[str, Any]
@@ -108,6 +109,6 @@ def reset_counters(limiter: str | None = None) -> int:
     an earlier test is asked again.
     """
     forget_local_counters()
-    sometimes.forget()
+    log_sampling.forget()
     decisions.forget()
     return current().clear(limiter)

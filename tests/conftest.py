@@ -12,9 +12,18 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import clients, decisions, divergence, live, recording, refresher, rulesets, sometimes
+from django_ratelimit_rules import (
+    clients,
+    decisions,
+    divergence,
+    live,
+    recording,
+    refresher,
+    rulesets,
+)
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.limiter import forget_local_counters
+from django_ratelimit_rules.runtime import log_sampling
 from tests.servers import postgresql_server, redis_server
 
 # A busy machine is no fault of the code: no example has a deadline.
@@ -44,7 +53,7 @@ def _fresh(monkeypatch) -> None:
     get_redis_connection("default").flushdb()
     current().breaker.worked()
     forget_local_counters()
-    sometimes.forget()
+    log_sampling.forget()
     decisions.forget()
     live.forget()
     recording.forget()

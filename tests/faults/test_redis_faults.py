@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 import redis
 
-from django_ratelimit_rules import Limiter, Rule, sometimes
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.runtime import log_sampling
 from django_ratelimit_rules.testing import override_ruleset
 from tests.faults.conftest import LIMIT, MODES, TIMEOUT
 from tests.faults.rig import Proxy, Server, busy, deaf_port
@@ -138,7 +139,7 @@ def test_the_failure_mode_answers_and_counting_is_exact_again_afterwards(site, s
 
     wait_until(lambda: site.used("open") is not None, what="Redis to be asked again")
     # From here on any failure would be a line again.
-    sometimes.forget()
+    log_sampling.forget()
     for mode in MODES:
         start = site.used(mode)
         kept = int(fault.kept)

@@ -15,10 +15,11 @@ from django.urls import path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, Rule, rate_limited, sometimes
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.bodies import MAX_JSON
 from django_ratelimit_rules.engine.matching import compile_match
 from django_ratelimit_rules.engine.values import MAX_TEXT
+from django_ratelimit_rules.runtime import log_sampling
 from django_ratelimit_rules.testing import override_ruleset
 
 # Patterns that take a backtracking engine longer than the universe has lasted, and what they are made against.
@@ -148,7 +149,7 @@ def written_log():
 @given(hostile, hostile)
 def test_no_value_forges_a_line_of_the_log_or_a_key_in_redis(redis_client, one, other):
     redis_client.flushdb()
-    sometimes.forget()
+    log_sampling.forget()
     identifier = {"who": one, "what": other, "user": one, "path": other, "header.x-a": one, "ip": other}
     with written_log() as log, override_ruleset("forged", KINDS):
         for _ in range(3):
@@ -169,7 +170,7 @@ def test_an_error_that_quotes_a_client_stays_on_its_line(text):
     def limit(context):
         raise ValueError(text)
 
-    sometimes.forget()
+    log_sampling.forget()
     with written_log() as log, override_ruleset("quoted", [Rule("r", limit=limit, period=60)]):
         assert Limiter("quoted").check({}).error
     (line,) = log.getvalue().splitlines()
