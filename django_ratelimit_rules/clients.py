@@ -14,11 +14,14 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
-from . import refresher, signals
+from . import (
+    signals,
+)
 from .conf import settings
 from .counters.aliases import current
 from .engine import Plan, Result, Ruleset
 from .exceptions import CountersUnavailable
+from .runtime import background
 
 HOUR = 3600
 WRITE_SECONDS = 5.0
@@ -88,4 +91,4 @@ def connect() -> None:
     """Listen to checks, and be called by the refresher; called once by the app config."""
     # Who is refused again within a second was noted when it began.
     signals.checked.tell(note)
-    refresher.also(write, WRITE_SECONDS)
+    background.every(WRITE_SECONDS, write, at_exit=True)

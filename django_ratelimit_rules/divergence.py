@@ -11,10 +11,13 @@ import threading
 import time
 from dataclasses import dataclass
 
-from . import refresher, signals
+from . import (
+    signals,
+)
 from .conf import settings
 from .counters.aliases import current
 from .exceptions import CountersUnavailable
+from .runtime import background
 
 HOUR = 3600
 DAY_HOURS = 24
@@ -129,5 +132,5 @@ def forget() -> None:
 def connect() -> None:
     """Listen to comparisons, and be called by the refresher; called once by the app config."""
     signals.compared.tell(count)
-    refresher.also(write, WRITE_SECONDS)
+    background.every(WRITE_SECONDS, write, at_exit=True)
     os.register_at_fork(after_in_child=forget)

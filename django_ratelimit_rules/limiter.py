@@ -21,7 +21,6 @@ from . import (
     engine,
     identifiers,
     recording,
-    refresher,
     rulesets,
     signals,
 )
@@ -42,7 +41,7 @@ from .engine.matching import ValueOf
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
-from .runtime import threads
+from .runtime import background, threads
 from .state import results_of
 
 FAILURES = (CountersUnavailable, CallableFailed)
@@ -359,11 +358,11 @@ class Limiter:
 
     def _stated(self) -> Ruleset:
         """Return the rules whether or not the app is switched off: a reset before it is switched on has to work."""
-        refresher.ensure()
+        background.ensure()
         return rulesets.get(self.name)
 
     async def _astated(self) -> Ruleset:
-        refresher.ensure()
+        background.ensure()
         return await rulesets.aget(self.name)
 
     def _beside(self, result: Result, legacy_blocked: bool) -> Result:

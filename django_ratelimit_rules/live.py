@@ -15,7 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import metrics, refresher, rulesets
+from . import (
+    metrics,
+    rulesets,
+)
 from .conf import settings
 from .counters.aliases import current
 from .engine import Action, Hit
@@ -24,7 +27,7 @@ from .engine.plans import Step
 from .engine.results import Number
 from .exceptions import CountersUnavailable
 from .metrics import ALL
-from .runtime import clock
+from .runtime import background, clock
 
 MINUTES = 60
 KEPT_SECONDS = 7200
@@ -267,5 +270,5 @@ def _fork() -> None:
 
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
-    refresher.also(write, WRITE_SECONDS)
+    background.every(WRITE_SECONDS, write, at_exit=True)
     os.register_at_fork(before=gather, after_in_child=_fork)

@@ -17,7 +17,9 @@ from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
-from . import refresher, registry
+from . import (
+    registry,
+)
 from .conf import settings
 from .counters.aliases import current
 from .engine import KeyWriter, Plan, Ruleset
@@ -27,7 +29,7 @@ from .engine.properties import is_client_written
 from .engine.results import Number
 from .exceptions import CallableFailed, CountersUnavailable
 from .identifiers import RequestIdentifier
-from .runtime import clock, log_sampling
+from .runtime import background, clock, log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +154,6 @@ def forget() -> None:
 
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
-    refresher.also(write, WRITE_SECONDS)
+    background.every(WRITE_SECONDS, write, at_exit=True)
     # What waits is the parent's, which goes on to write it.
     os.register_at_fork(after_in_child=_waiting.clear)

@@ -10,10 +10,11 @@ import time
 import pytest
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, clients, refresher
+from django_ratelimit_rules import Limiter, Rule, clients
 from django_ratelimit_rules.clients import Clients, last_hour
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
 
@@ -72,7 +73,7 @@ def test_an_hour_later_a_client_is_forgotten(limiter, redis_client):
 
 def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client, monkeypatch):
     monkeypatch.setattr(clients, "MOST", 50)
-    monkeypatch.setattr(refresher.tasks[clients.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(background.tasks[clients.write], "called", time.monotonic() + 60)
     with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 0})]):
         for number in range(80):
             limiter.check({"ip": f"198.51.100.{number}"})
@@ -89,12 +90,12 @@ def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client,
 
 
 def test_a_check_itself_writes_nothing_and_the_thread_does(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(refresher.tasks[clients.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(background.tasks[clients.write], "called", time.monotonic() + 60)
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
     assert keys(redis_client) == []
-    monkeypatch.setattr(refresher.tasks[clients.write], "called", 0.0)
-    refresher.ensure()
+    monkeypatch.setattr(background.tasks[clients.write], "called", 0.0)
+    background.ensure()
     wait_until(lambda: keys(redis_client), 15, "the thread's write")
 
 

@@ -19,8 +19,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, refresher, rulesets
+from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, rulesets
 from django_ratelimit_rules.exceptions import InvalidRule
+from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
 
@@ -385,9 +386,9 @@ def test_a_process_forks_between_two_looks_of_the_refresher_and_not_within_one()
         let_go.wait(2)
         at_work.clear()
 
-    refresher.also(task, 0)
+    background.every(0, task)
     try:
-        refresher.ensure()
+        background.ensure()
         assert at_work.wait(10)
         threading.Timer(0.2, let_go.set).start()
         child = os.fork()
@@ -396,4 +397,4 @@ def test_a_process_forks_between_two_looks_of_the_refresher_and_not_within_one()
         assert os.waitpid(child, 0)[1] == 0
     finally:
         let_go.set()
-        del refresher.tasks[task]
+        del background.tasks[task]

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import pytest
 
-from django_ratelimit_rules import Limiter, Rule, live, refresher
+from django_ratelimit_rules import Limiter, Rule, live
 from django_ratelimit_rules.live import Totals, heaviest, last_hour
+from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
 
@@ -130,12 +131,12 @@ def test_processes_are_told_together_also_those_that_ended(metrics_files, tmp_pa
 
 def test_a_process_writes_by_its_own_thread_within_seconds(limiter, redis_client):
     limiter.check({"ip": "203.0.113.7"})
-    refresher.ensure()
+    background.ensure()
     wait_until(lambda: live_keys(redis_client), 15, "the thread's write")
 
 
 def test_a_check_itself_writes_nothing_but_its_counters(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(refresher.tasks[live.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(background.tasks[live.write], "called", time.monotonic() + 60)
     for _ in range(100):
         limiter.check({"ip": "203.0.113.7"})
     assert live_keys(redis_client) == []

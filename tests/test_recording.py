@@ -11,8 +11,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, Rule, recording, refresher
+from django_ratelimit_rules import Limiter, Rule, recording
 from django_ratelimit_rules.counters.aliases import current
+from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
 
@@ -111,8 +112,8 @@ def test_a_user_that_a_rule_asked_for_is_recorded():
 def test_a_check_writes_nothing_and_the_refreshers_thread_all_of_it(redis_client, monkeypatch):
     Limiter("search").check({"ip": "203.0.113.7"})
     assert redis_client.exists(stream(redis_client)) == 0
-    monkeypatch.setattr(refresher.tasks[recording.write], "called", 0.0)
-    refresher.ensure()
+    monkeypatch.setattr(background.tasks[recording.write], "called", 0.0)
+    background.ensure()
     wait_until(lambda: redis_client.exists(stream(redis_client)), what="the refresher to write the record")
 
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, models, refresher, rulesets
+from django_ratelimit_rules import Limiter, models, rulesets
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.rulesfile import read
+from django_ratelimit_rules.runtime import background
 from tests.servers import wait_until
 
 GOOD = """\
@@ -149,7 +150,7 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
 
 @pytest.mark.django_db
 def test_what_no_announcement_tells_of_is_found_in_time_whatever_refresh_seconds_say(tmp_path, settings, monkeypatch):
-    monkeypatch.setattr(refresher, "LONGEST_SLEEP", 0.1)
+    monkeypatch.setattr(background, "LONGEST_SLEEP", 0.1)
     path = written(tmp_path, "edited: [{name: r, limit: 1, period: 60}]\n")
     settings.RATELIMIT_RULES_FILE = str(path)
     settings.RATELIMIT_RULES_REFRESH_SECONDS = 600

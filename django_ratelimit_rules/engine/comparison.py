@@ -1,4 +1,4 @@
-"""A result beside another limiter's answer: whether it would have blocked, by which limit, and how near a window's edge.
+"""A result beside another limiter's answer: would it have blocked, by which limit, how near an edge of a window.
 
 A result goes in, plain values come out. The other limiter and the listeners are unknown here.
 """

@@ -26,7 +26,7 @@ PROGRAM = textwrap.dedent(
         blocked = limiter.check({}).blocked
         # Beside it one may stand for a moment that watches over a connection being made.
         names = [thread.name for thread in threading.enumerate()]
-        print(blocked, names.count("ratelimit-rules-refresher"))
+        print(blocked, names.count("ratelimit-rules-background"))
     """
 )
 

@@ -16,7 +16,7 @@ from tests.servers import wait_until
 CALLS = 200
 WORKERS = 2
 THREADS = 4
-REFRESHER = "ratelimit-rules-refresher"
+REFRESHER = "ratelimit-rules-background"
 
 GUNICORN = ("gunicorn", "tests.processes.wsgi:application", "--workers", str(WORKERS), "--bind")
 SERVERS = {
