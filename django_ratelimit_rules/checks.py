@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 from . import checkpoints, formsize, rulesets
 from .conf import DEFAULTS, PREFIX, settings
 from .counters.aliases import current
-from .counters.connections import TIMEOUT
+from .counters.transport.blocking import TIMEOUT
 from .engine.properties import base_of
 from .exceptions import CountersUnavailable
 from .setting_faults import FAULTS

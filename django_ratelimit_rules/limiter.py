@@ -25,9 +25,15 @@ from . import (
     signals,
 )
 from .conf import settings
-from .counters import CHARGE, CHECK, PEEK, Verb, denials
+from .counters import (
+    CHARGE,
+    CHECK,
+    PEEK,
+    Verb,
+    denial_cache,
+)
 from .counters.aliases import current
-from .counters.denials import Who
+from .counters.denial_cache import Who
 from .counters.memory import MemoryCounters
 from .engine import Explanation, FailureMode, Hit, Mode, Plan, Result, Rule, Ruleset, Tally
 from .engine.calls import (
@@ -50,7 +56,7 @@ FAILURES = (CountersUnavailable, CallableFailed)
 _local = MemoryCounters()
 os.register_at_fork(after_in_child=_local.unlock)
 # Under other rules the very same call may be planned in another way.
-signals.rules_loaded.connect(denials.forget, dispatch_uid="django_ratelimit_rules.denials")
+signals.rules_loaded.connect(denial_cache.forget, dispatch_uid="django_ratelimit_rules.denials")
 
 
 class RateLimited(RateLimitRulesError):
@@ -97,13 +103,13 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        who = denials.who(self.name, identifier)
+        who = denial_cache.who(self.name, identifier)
         again = self._refused_again(who, cost) if who else None
         return again or self._check(values(identifier), cost_of(cost), context, who=who)
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
-        who = denials.who(self.name, identifier)
+        who = denial_cache.who(self.name, identifier)
         again = self._refused_again(who, cost) if who else None
         return again or await self._acheck(values(identifier), cost_of(cost), context, who=who)
 
@@ -133,7 +139,7 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
             if who:
-                denials.remember(current(), who, ruleset, planned, result)
+                denial_cache.remember(current(), who, ruleset, planned, result)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
@@ -162,13 +168,13 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
             if who:
-                denials.remember(current(), who, ruleset, planned, result)
+                denial_cache.remember(current(), who, ruleset, planned, result)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     def _refused_again(self, who: Who, cost: Number) -> Result | None:
         """Refuse a call as lately, without asking Redis; None when that is not certain."""
         started = monotonic()
-        asked = denials.again(who, cost, started)
+        asked = denial_cache.again(who, cost, started)
         if asked is None:
             return None
         result = asked.result(cost, started)

@@ -7,7 +7,7 @@ import os
 from django.core.signals import setting_changed
 
 from ..conf import settings
-from .denials import Denials
+from .denial_cache import Denials
 from .redis import RedisCounters
 
 _by_alias: dict[str, RedisCounters] = {}

@@ -19,11 +19,11 @@ from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
 from . import CHARGE, CHECK, PEEK, Verb
-from .beside import Beside
-from .breaker import Breaker
-from .client import FAILURES
-from .connections import is_sick
-from .topology import ServerUnavailable
+from .alias import FAILURES
+from .shared_state import Beside
+from .transport.blocking import is_sick
+from .transport.breaker import Breaker
+from .transport.topology import ServerUnavailable
 
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
 SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()

@@ -40,7 +40,7 @@ def main() -> None:
 def cost() -> None:
     """Compare counting two limits on one server alone, on a master of the cluster, and by way of the cluster."""
     from django_ratelimit_rules.counters.redis import RedisCounters
-    from django_ratelimit_rules.counters.slots import slot_of
+    from django_ratelimit_rules.counters.transport.slots import slot_of
     from tests.counters.conftest import make_hit
 
     hits = [make_hit(name, limit=LIMIT) for name in ("a", "b")]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.clusters import NODE_TIMEOUT, PATIENCE, Cluster, redis_cluster
 
-FACTORY = "django_ratelimit_rules.counters.cluster.ClusterConnectionFactory"
+FACTORY = "django_ratelimit_rules.counters.transport.cluster.ClusterConnectionFactory"
 OPTIONS = {"CONNECTION_FACTORY": FACTORY, "SOCKET_TIMEOUT": 5, "SOCKET_CONNECT_TIMEOUT": 5}
 
 

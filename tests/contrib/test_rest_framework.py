@@ -24,7 +24,7 @@ from rest_framework.viewsets import ViewSet
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.contrib.rest_framework import RuleThrottle, rule_throttle
 from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.counters.breaker import Breaker
+from django_ratelimit_rules.counters.transport.breaker import Breaker
 from django_ratelimit_rules.identifiers import known_properties
 from django_ratelimit_rules.state import results_of
 from django_ratelimit_rules.testing import override_ruleset

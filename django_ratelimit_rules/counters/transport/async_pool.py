@@ -11,7 +11,7 @@ import redis.asyncio.sentinel as aio_sentinel
 import redis.connection as sync
 import redis.sentinel as sync_sentinel
 
-from .connections import with_timeouts
+from .blocking import with_timeouts
 
 try:
     from redis.maint_notifications import MaintNotificationsConfig

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..exceptions import CountersUnavailable
-from .client import FAILURES, Client
+from .alias import FAILURES, Client
 
 REVISION_SECONDS = 60
 ENTRIES_AT_ONCE = 2000

@@ -18,9 +18,14 @@ from redis.exceptions import RedisError
 
 from ..conf import settings
 from ..exceptions import CountersUnavailable
-from .cluster import ClusterConnections, ClusterPipelines, connections_of, pipelines_of
-from .connections import Connections
-from .pipeline import Pipelines
+from .transport.blocking import Connections
+from .transport.cluster import (
+    ClusterConnections,
+    ClusterPipelines,
+    connections_of,
+    pipelines_of,
+)
+from .transport.pipelined import Pipelines
 
 COMMANDS_AT_ONCE = 500
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)

@@ -17,8 +17,13 @@ import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from .asyncpool import async_pool, disconnect
-from .connections import INCOMPLETE, NOTHING_AMISS, error_of, with_timeouts
+from .async_pool import async_pool, disconnect
+from .blocking import (
+    INCOMPLETE,
+    NOTHING_AMISS,
+    error_of,
+    with_timeouts,
+)
 
 # Commands that are sent before the turn of the loop ends.
 AT_ONCE = 50

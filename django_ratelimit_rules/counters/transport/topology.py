@@ -22,9 +22,14 @@ from typing import Any, NamedTuple, TypeAlias
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 
+from .blocking import NothingRan, is_sick
 from .breaker import Breaker
-from .connections import NothingRan, is_sick
-from .slots import Address, SlotMap, named_by, slot_of
+from .slots import (
+    Address,
+    SlotMap,
+    named_by,
+    slot_of,
+)
 
 Command: TypeAlias = tuple[Any, ...]
 

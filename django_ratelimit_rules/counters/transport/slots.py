@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
-from .connections import NothingRan
+from .blocking import NothingRan
 
 Address = tuple[str, int]
 

@@ -23,7 +23,16 @@ from typing import Any
 from django.core.signals import setting_changed
 
 from ..conf import settings
-from ..engine import Algorithm, Evaluation, Hit, Hits, Plan, Result, Ruleset, Tally
+from ..engine import (
+    Algorithm,
+    Evaluation,
+    Hit,
+    Hits,
+    Plan,
+    Result,
+    Ruleset,
+    Tally,
+)
 from ..engine.calls import SAFE
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import BLOCK, Number
