@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from . import checkpoints, registry, rulesets
+from . import checkpoints, rulesets
 from .engine import Rule
 from .engine.lint import Finding, Severity, Surroundings, lint
 from .exceptions import UNREADABLE, UnknownProperty
+from .identifiers import registry
 from .models import Rule as RuleRow
 from .models import Ruleset as RulesetRow
 from .tiers import Tier, TierRules, Tiers, stated_partition

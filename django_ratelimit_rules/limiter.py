@@ -47,8 +47,8 @@ from .engine.matching import ValueOf
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
+from .identifiers.state import results_of
 from .runtime import background, threads
-from .state import results_of
 
 FAILURES = (CountersUnavailable, CallableFailed)
 

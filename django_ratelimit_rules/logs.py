@@ -18,7 +18,7 @@ from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Rule
 from .engine.comparison import nearest_limit, would_block
 from .engine.plans import NONE, Terms
 from .engine.results import BLOCK
-from .inflight import current_request
+from .identifiers.current import current_request
 from .runtime import log_sampling
 
 logger = logging.getLogger("django_ratelimit_rules")

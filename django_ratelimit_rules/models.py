@@ -19,11 +19,12 @@ from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
 
-from . import engine, registry, signals
+from . import engine, signals
 from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
+from .identifiers import registry
 from .runtime.memo import remembered
 
 if TYPE_CHECKING:

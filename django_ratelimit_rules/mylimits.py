@@ -24,7 +24,7 @@ from .engine.matching import Matcher, ValueOf
 from .engine.properties import base_of
 from .engine.results import Number
 from .exceptions import CallableFailed
-from .registry import provider_of
+from .identifiers.registry import provider_of
 
 # What says the same of this request as of any other of the same client.
 OF_CLIENT = frozenset(("user", "ip", "is_authenticated", "is_staff"))

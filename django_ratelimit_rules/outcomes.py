@@ -16,11 +16,11 @@ from django.http import Http404, HttpRequest
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
-from . import inflight
 from .engine import Result
 from .engine.properties import base_of
+from .identifiers.current import current_request, enter
+from .identifiers.state import results_of
 from .limiter import Limiter
-from .state import results_of
 
 # Where the request keeps its outermost bracket, and what became of a sign-in.
 _BRACKET = "_rate_limit_answering"
@@ -54,7 +54,7 @@ class Answering:
 
     def __enter__(self) -> Answering:
         self._outermost = self._request.__dict__.setdefault(_BRACKET, self) is self
-        self._before = inflight.enter(self._request)
+        self._before = enter(self._request)
         return self
 
     def __exit__(
@@ -74,7 +74,7 @@ class Answering:
 
     def _leave(self, error: BaseException | None) -> list[Settlement]:
         """Return what is to be settled, if this is the outermost bracket."""
-        inflight.enter(self._before)
+        enter(self._before)
         if not self._outermost:
             return []
         self._request.__dict__.pop(_BRACKET, None)
@@ -139,7 +139,7 @@ def _note_failure(request: object = None, **_: object) -> None:
 def _note(login: str, given: object) -> None:
     """Remember what became of a sign-in, the last one where a request tries several. ``authenticate()`` need not be
     told the request, and frameworks wrap theirs."""
-    for request in (given, getattr(given, "_request", None), inflight.current_request()):
+    for request in (given, getattr(given, "_request", None), current_request()):
         if isinstance(request, HttpRequest) and not request.__dict__.keys().isdisjoint((_BRACKET, "rate_limits")):
             request.__dict__[_LOGIN] = login
             return

@@ -15,10 +15,10 @@ from .engine import Result
 from .engine.calls import cost_of, values
 from .exceptions import CallableFailed
 from .identifiers import http_request
+from .identifiers.state import results_of
 from .limiter import Limiter
 from .outcomes import ANSWERED_BY_DJANGO
 from .runtime import threads
-from .state import results_of
 
 _METHOD = re.compile("[A-Z][A-Z_-]*")
 

@@ -13,11 +13,11 @@ from typing import Any, TypeGuard
 from django.utils.module_loading import import_string
 
 from . import rulesfile
-from .clientip import UNIX
 from .engine import FailureMode
 from .engine.matching import parse_network
 from .engine.rules import check_name
 from .exceptions import InvalidRule, InvalidRulesFile
+from .identifiers.client_ip import UNIX
 
 HEADER_FORMATS = ("draft", "legacy", "off")
 

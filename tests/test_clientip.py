@@ -9,7 +9,7 @@ from django.test import RequestFactory, override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_ratelimit_rules.clientip import client_ip, trusted_proxies
+from django_ratelimit_rules.identifiers.client_ip import client_ip, trusted_proxies
 
 PROXY = "10.0.0.2"
 NETWORKS = ["10.0.0.0/8", "2001:db8:ffff::/48"]

@@ -20,11 +20,11 @@ from django.views import View
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import identifiers, registry
+from django_ratelimit_rules import identifiers
 from django_ratelimit_rules.engine.properties import AT_HAND
 from django_ratelimit_rules.exceptions import CallableFailed, UnknownProperty
-from django_ratelimit_rules.facts import READERS, dotted_path
-from django_ratelimit_rules.identifiers import build, declare, find, known_properties, property_provider
+from django_ratelimit_rules.identifiers import build, declare, find, known_properties, property_provider, registry
+from django_ratelimit_rules.identifiers.builtin import READERS, dotted_path
 
 rf = RequestFactory()
 

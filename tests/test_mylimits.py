@@ -94,7 +94,7 @@ def test_a_rule_that_may_be_made_for_others_shows_once_the_user_has_met_it(mine,
 
 
 def test_a_project_s_property_counts_with_the_user(mine, user, monkeypatch):
-    from django_ratelimit_rules import registry
+    from django_ratelimit_rules.identifiers import registry
 
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     property_provider("plan")(lambda request: "free")

@@ -14,7 +14,8 @@ from django.http.multipartparser import MultiPartParserError
 from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory
 from django.urls import path
 
-from django_ratelimit_rules import Limiter, Rule, inflight, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited
+from django_ratelimit_rules.identifiers.current import current_request
 from django_ratelimit_rules.outcomes import Answering, settle, status_of_error
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -430,9 +431,9 @@ def test_request_being_answered_is_the_current_one_and_no_longer():
     first, second = RequestFactory().get("/1"), RequestFactory().get("/2")
     with Answering(first):
         with Answering(second):
-            assert inflight.current_request() is second
-        assert inflight.current_request() is first
-    assert inflight.current_request() is None
+            assert current_request() is second
+        assert current_request() is first
+    assert current_request() is None
 
 
 # --- sign-in

@@ -21,7 +21,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from .. import registry
+from ..identifiers import registry
 from ..models import Rule, Ruleset
 from .forms import RuleForm, copy_of
 from .listing import Listing

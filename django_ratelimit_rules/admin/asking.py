@@ -18,9 +18,10 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
-from .. import identifiers, registry, rulesets
+from .. import identifiers, rulesets
 from ..engine.values import canonical
 from ..exceptions import CallableFailed
+from ..identifiers import registry
 from .fields import ConditionsField
 
 METHODS = registry.find("method").choices

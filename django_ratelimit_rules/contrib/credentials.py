@@ -11,7 +11,7 @@ from hashlib import blake2b
 from ..conf import settings
 from ..engine.values import canonical
 from ..identifiers import declare
-from ..registry import provider_of
+from ..identifiers.registry import provider_of
 
 AUTH = "auth"
 declare(AUTH)

@@ -19,7 +19,7 @@ from django_ratelimit.decorators import ratelimit
 from ..conf import settings
 from ..drafts import Draft, DraftRule, name_of, views
 from ..engine.values import format_duration
-from ..facts import dotted_path
+from ..identifiers.builtin import dotted_path
 
 HEADING = [
     "Drafts of rules, from the decorators of django-ratelimit. All are in a dry run: applied, they refuse nobody.",

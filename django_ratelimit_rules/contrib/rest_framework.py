@@ -24,10 +24,10 @@ from ..engine import Mode, Result
 from ..engine.calls import cost_of, values
 from ..exceptions import CallableFailed
 from ..identifiers import http_request
+from ..identifiers.state import results_of
 from ..limiter import Limiter, compare
 from ..outcomes import ANSWERED_BY_DJANGO, settle
 from ..responses import add_headers, status_of
-from ..state import results_of
 from .credentials import facts_of
 
 

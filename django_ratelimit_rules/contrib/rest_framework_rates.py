@@ -21,7 +21,7 @@ from rest_framework.throttling import (
 from rest_framework.views import APIView
 
 from ..drafts import Draft, DraftRule, name_of, views
-from ..facts import dotted_path
+from ..identifiers.builtin import dotted_path
 from .rest_framework import RuleThrottle
 
 HEADING = [

@@ -20,7 +20,7 @@ from django.utils.encoding import repercent_broken_unicode
 from ..engine.matching import parse_address
 from ..engine.properties import apply_filters, base_of
 from ..engine.values import ANONYMOUS
-from ..facts import dotted_path
+from ..identifiers.builtin import dotted_path
 from .stamps import NO_TIME, Zones
 from .traffic import Bad, Batch, Source
 

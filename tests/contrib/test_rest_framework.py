@@ -26,7 +26,7 @@ from django_ratelimit_rules.contrib.rest_framework import RuleThrottle, rule_thr
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.counters.transport.breaker import Breaker
 from django_ratelimit_rules.identifiers import known_properties
-from django_ratelimit_rules.state import results_of
+from django_ratelimit_rules.identifiers.state import results_of
 from django_ratelimit_rules.testing import override_ruleset
 
 MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"

@@ -18,9 +18,9 @@ from django.utils.decorators import method_decorator
 from django.views.generic import ListView
 
 import django_ratelimit_rules
-from django_ratelimit_rules import Limiter, Rule, rate_limited, registry
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.counters import Counters
-from django_ratelimit_rules.identifiers import build, known_properties
+from django_ratelimit_rules.identifiers import build, known_properties, registry
 from django_ratelimit_rules.testing import override_ruleset
 from tests.acceptance import test_demo
 from tests.docs.pages import ROOT, take

@@ -6,7 +6,7 @@ import pytest
 from django.test import RequestFactory, override_settings
 
 from django_ratelimit_rules import Limiter, rulestext
-from django_ratelimit_rules.clientip import client_ip
+from django_ratelimit_rules.identifiers.client_ip import client_ip
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import define

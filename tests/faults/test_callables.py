@@ -15,10 +15,10 @@ from ninja.errors import Throttled as NinjaThrottled
 from rest_framework.exceptions import NotFound
 from rest_framework.views import APIView
 
-from django_ratelimit_rules import Limiter, Rule, rate_limited, registry
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.contrib import ninja
 from django_ratelimit_rules.contrib.rest_framework import RuleThrottle, rule_throttle
-from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.identifiers import property_provider, registry
 from django_ratelimit_rules.testing import override_ruleset
 
 

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
-from django_ratelimit_rules.bodies import MAX_JSON
 from django_ratelimit_rules.engine.matching import compile_match
 from django_ratelimit_rules.engine.values import MAX_TEXT
+from django_ratelimit_rules.identifiers.bodies import MAX_JSON
 from django_ratelimit_rules.runtime import log_sampling
 from django_ratelimit_rules.testing import override_ruleset
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 
-from .engine import Result
+from ..engine import Result
 
 
 def results_of(request: HttpRequest) -> dict[str, Result]:

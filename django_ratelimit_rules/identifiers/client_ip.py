@@ -19,9 +19,9 @@ from functools import lru_cache
 
 from django.http import HttpRequest
 
-from .conf import settings
-from .engine.matching import parse_address, parse_network
-from .runtime import log_sampling
+from ..conf import settings
+from ..engine.matching import parse_address, parse_network
+from ..runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,7 @@
 """The properties of one request, each computed when first asked for and at most once.
 
 A request goes in; a function from property names to canonical texts comes out. Knows nothing of rules: whoever asks
-decides what is computed, so that a rule on ``ip`` never touches the session. The names themselves are registered in
-:mod:`registry`; what there is for projects to call is re-exported here.
+decides what is computed, so that a rule on ``ip`` never touches the session. The names are registered in ``registry``.
 """
 
 from __future__ import annotations
@@ -17,33 +16,13 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
-from . import facts
-from .engine.explanation import NotAsked
-from .engine.properties import apply_filters, base_of
-from .engine.values import ANONYMOUS, bounded, canonical
-from .exceptions import CallableFailed
-from .registry import (
-    AsyncProvider,
-    Property,
-    Provider,
-    declare,
-    find,
-    known_properties,
-    property_provider,
-    provider_of,
-)
-from .runtime import log_sampling, threads
-
-__all__ = [
-    "Property",
-    "RequestIdentifier",
-    "build",
-    "declare",
-    "find",
-    "http_request",
-    "known_properties",
-    "property_provider",
-]
+from ..engine.explanation import NotAsked
+from ..engine.properties import apply_filters, base_of
+from ..engine.values import ANONYMOUS, bounded, canonical
+from ..exceptions import CallableFailed
+from ..runtime import log_sampling, threads
+from . import builtin
+from .registry import AsyncProvider, Provider, provider_of
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -51,9 +30,9 @@ T = TypeVar("T")
 # Where the request keeps what providers said, for all limiters that it meets.
 _PROVIDED = "_rate_limit_properties"
 _OF_USER: dict[str, Callable[[Any], object]] = {
-    "user": facts.user_key,
-    "is_authenticated": facts.is_authenticated,
-    "is_staff": facts.is_staff,
+    "user": builtin.user_key,
+    "is_authenticated": builtin.is_authenticated,
+    "is_staff": builtin.is_staff,
 }
 
 
@@ -130,7 +109,7 @@ class RequestIdentifier:
         if name in self._failures:
             raise self._failures[name]
         try:
-            reader = facts.READERS.get(name)
+            reader = builtin.READERS.get(name)
             value = self._value(name) if reader is None else reader(self.request)
             return bounded(canonical(value, name))
         except SynchronousOnlyOperation:
@@ -154,7 +133,7 @@ class RequestIdentifier:
             return _OF_USER[name](user)
         provider = provider_of(name)
         if provider is None:
-            return facts.read(name, self.request, self.kwargs)
+            return builtin.read(name, self.request, self.kwargs)
         said = _said(self.request)
         if name not in said:
             if self._loading:

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from django.http import HttpRequest
 
-from .engine.properties import FAMILIES, base_of, normalise
-from .engine.values import canonical
-from .exceptions import UnknownProperty
+from ..engine.properties import FAMILIES, base_of, normalise
+from ..engine.values import canonical
+from ..exceptions import UnknownProperty
 
 AsyncProvider = Callable[[HttpRequest], Awaitable[object]]
 Provider = Callable[[HttpRequest], object] | AsyncProvider

@@ -15,10 +15,10 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 
+from ..conf import settings
+from ..engine.values import ANONYMOUS, canonical
 from .bodies import UNREADABLE, read_form, read_json
-from .clientip import client_ip
-from .conf import settings
-from .engine.values import ANONYMOUS, canonical
+from .client_ip import client_ip
 
 Kwargs = Mapping[str, Any] | None
 
