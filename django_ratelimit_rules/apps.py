@@ -13,7 +13,17 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks, clients, divergence, live, logs, metrics, outcomes, recording, refresher
+        from . import (
+            checks,
+            clients,
+            divergence,
+            live,
+            logs,
+            metrics,
+            outcomes,
+            recording,
+        )
+        from .rulesets import refresh
 
         metrics.connect()
         logs.connect()
@@ -22,5 +32,5 @@ class RatelimitRulesConfig(AppConfig):
         divergence.connect()
         recording.connect()
         outcomes.connect()
-        refresher.connect()
+        refresh.connect()
         checks.connect()

@@ -18,12 +18,13 @@ from django.db import DatabaseError, router, transaction
 from django.db.models import Count
 from django.utils.module_loading import import_string
 
-from . import checkpoints, formsize, rulesets
+from . import formsize, rulesets
 from .conf import DEFAULTS, PREFIX, settings
 from .counters.aliases import current
 from .counters.transport.blocking import TIMEOUT
 from .engine.properties import base_of
 from .exceptions import CountersUnavailable
+from .rulesets import limiter_names
 from .setting_faults import FAULTS
 
 TAG = "ratelimit_rules"
@@ -152,7 +153,7 @@ def check_limiters_have_rules(databases: Sequence[str] | None = None, **_: objec
     the rules already."""
     if not (rulesets.are_loaded() or _rules_are_in(databases or ())):
         return []
-    asked = checkpoints.named()
+    asked = limiter_names.named()
     known = rulesets.limiters()
     return [
         CheckWarning(

@@ -15,10 +15,11 @@ from typing import Any
 
 from django.urls import get_resolver
 
-from . import rulestext, yamltext
 from .engine import Rule
 from .engine.values import format_duration
 from .exceptions import InvalidRule
+from .rulesets import text as ruleset_text
+from .rulesets import yaml_writer
 
 WIDTH = 120
 MAX_NAME = 64
@@ -80,7 +81,7 @@ def _ruleset(draft: Draft) -> Iterator[str]:
     sound, others = _apart(draft.rules)
     notes = {rule.fields["name"]: rule.differs for rule in sound}
     said = {"mode": "dry_run", **({"rules": [_plain(rule) for rule in sound]} if sound else {})}
-    for line in yamltext.write({draft.limiter: said}).splitlines(keepends=True):
+    for line in yaml_writer.write({draft.limiter: said}).splitlines(keepends=True):
         name = line.removeprefix("    - name: ").strip() if line.startswith("    - name: ") else None
         yield from (_comment(note, "    ") for note in notes.get(name or "", ()))
         yield line
@@ -90,7 +91,7 @@ def _ruleset(draft: Draft) -> Iterator[str]:
         yield _comment(f"Not written: {rule.obstacle}", "    ")
         yield from (_comment(note, "    ") for note in rule.differs)
         spelled = {name: format_duration(value) if name == "period" else value for name, value in rule.fields.items()}
-        lines = yamltext.write({"x": {"rules": [spelled]}}).splitlines()[2:]
+        lines = yaml_writer.write({"x": {"rules": [spelled]}}).splitlines()[2:]
         yield from (f"    # {line[4:]}\n" for line in lines)
 
 
@@ -101,7 +102,7 @@ def _apart(rules: Iterable[DraftRule]) -> tuple[list[DraftRule], list[DraftRule]
     for rule in rules:
         if not rule.obstacle:
             try:
-                rulestext.check(Rule(**rule.fields))
+                ruleset_text.check(Rule(**rule.fields))
             except (InvalidRule, TypeError, ValueError) as error:
                 rule.obstacle = str(error)
         (others if rule.obstacle else sound).append(rule)
@@ -109,7 +110,7 @@ def _apart(rules: Iterable[DraftRule]) -> tuple[list[DraftRule], list[DraftRule]
 
 
 def _plain(rule: DraftRule) -> dict[str, Any]:
-    return rulestext.rule_of(Rule(**rule.fields))
+    return ruleset_text.rule_of(Rule(**rule.fields))
 
 
 def _comment(text: str, indent: str) -> str:

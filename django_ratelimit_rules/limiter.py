@@ -16,7 +16,6 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 
 from . import (
-    checkpoints,
     decisions,
     engine,
     identifiers,
@@ -48,6 +47,7 @@ from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 from .identifiers.state import results_of
+from .rulesets import limiter_names
 from .runtime import background, threads
 
 FAILURES = (CountersUnavailable, CallableFailed)
@@ -90,7 +90,7 @@ class Limiter:
         partition_by: str | None = None,
     ) -> None:
         self.name = check_name(name, "limiter")
-        checkpoints.asked.add(self.name)
+        limiter_names.asked.add(self.name)
         identifiers.declare(*properties)
         if rules is None and partition_by is not None:
             raise TypeError("partition_by goes with rules; other tiers state it with theirs")

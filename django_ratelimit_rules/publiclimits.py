@@ -14,11 +14,12 @@ from typing import Any
 
 import yaml
 
-from . import checkpoints, rulesets
+from . import rulesets
 from .conf import settings
 from .engine import Action, Algorithm, Mode, Rule
 from .engine.properties import base_of
 from .engine.values import spell_duration
+from .rulesets import limiter_names
 
 WORDS = {
     "ip": "client address",
@@ -80,7 +81,7 @@ def public_limits(limiters: Iterable[str] = ()) -> list[PublicLimit]:
 
     Raises LookupError for a name that is no limiter's.
     """
-    return [limit for name in checkpoints.chosen(limiters) for limit in _of_limiter(name)]
+    return [limit for name in limiter_names.chosen(limiters) for limit in _of_limiter(name)]
 
 
 def _of_limiter(limiter: str) -> list[PublicLimit]:

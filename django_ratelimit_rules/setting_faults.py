@@ -12,12 +12,12 @@ from typing import Any, TypeGuard
 
 from django.utils.module_loading import import_string
 
-from . import rulesfile
 from .engine import FailureMode
 from .engine.matching import parse_network
 from .engine.rules import check_name
 from .exceptions import InvalidRule, InvalidRulesFile
 from .identifiers.client_ip import UNIX
+from .rulesets import file as rules_file
 
 HEADER_FORMATS = ("draft", "legacy", "off")
 
@@ -111,7 +111,7 @@ def fault_of_file(value: Any) -> str | None:
     if value is None:
         return None
     try:
-        rulesfile.read(value)
+        rules_file.read(value)
     except (InvalidRulesFile, TypeError) as error:
         return f"is refused as a whole: {error}"
     return None

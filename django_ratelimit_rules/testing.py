@@ -14,8 +14,8 @@ from .counters.aliases import current
 from .engine import FailureMode, Mode, Rule, Ruleset
 from .engine.rules import check_name
 from .limiter import forget_local_counters
+from .rulesets.tiers import Tier, Tiers, tier_rules
 from .runtime import log_sampling
-from .tiers import Tier, Tiers, tier_rules
 
 AnyRule = Rule | Mapping[str, Any]
 

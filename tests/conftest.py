@@ -18,11 +18,11 @@ from django_ratelimit_rules import (
     divergence,
     live,
     recording,
-    refresher,
     rulesets,
 )
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.limiter import forget_local_counters
+from django_ratelimit_rules.rulesets import refresh, snapshot
 from django_ratelimit_rules.runtime import log_sampling
 from tests.servers import postgresql_server, redis_server
 
@@ -59,11 +59,11 @@ def _fresh(monkeypatch) -> None:
     recording.forget()
     clients.forget()
     divergence.forget()
-    monkeypatch.setattr(rulesets, "_code", dict(rulesets._code))
+    monkeypatch.setattr(snapshot, "_code", dict(snapshot._code))
     rulesets.forget()
     if settings.POSTGRESQL_FOLDER is not None:
         # The refresher's thread would look there by itself, and not see what a test's transaction holds.
-        monkeypatch.setattr(refresher, "RELOAD_SECONDS", math.inf)
+        monkeypatch.setattr(refresh, "RELOAD_SECONDS", math.inf)
 
 
 @pytest.fixture

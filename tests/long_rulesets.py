@@ -17,9 +17,11 @@ from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
-from django_ratelimit_rules import rulesets, rulestext, versions
+from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules.rulesets import history
+from django_ratelimit_rules.rulesets import text as ruleset_text
 
 Ask = Callable[[], Any]
 
@@ -34,7 +36,7 @@ def make() -> None:
     Rule.objects.bulk_create(
         Rule(ruleset=ruleset, position=10 * n, **_rule(n)) for ruleset in Ruleset.objects.all() for n in range(RULES)
     )
-    with versions.changing(["limiter_07"], versions.Author("ann", "made")):
+    with history.changing(["limiter_07"], history.Author("ann", "made")):
         Rule.objects.filter(position=50).update(limit=7)
     rulesets.forget()
 
@@ -100,7 +102,7 @@ def pages(client: Client) -> Iterator[tuple[str, Callable[[], Ask]]]:
     yield "ruleset, saved", _saving(client, ruleset)
     yield "ruleset, saved, all moved", _saving(client, ruleset, moved=RULES)
     yield "ruleset, refused", _saving(client, ruleset, wrong=True)
-    text = rulestext.dump(rulestext.stored([ruleset.name])).replace("limit: 7\n", "limit: 8\n")
+    text = ruleset_text.dump(ruleset_text.stored([ruleset.name])).replace("limit: 7\n", "limit: 8\n")
     yield "import, shown", partial(partial, client.post, at("import"), {"text": text})
     yield "switch, confirmed", _confirming(client, *(at("switch", ruleset.pk, mode) for mode in ("off", "enforce")))
     turns = (at("turn", ruleset.pk, rule.pk, turn) for turn in ("promote", "demote"))

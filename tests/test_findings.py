@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_ratelimit_rules import Limiter, checkpoints, findings
+from django_ratelimit_rules import Limiter
 from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules.rulesets import findings, limiter_names
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +20,7 @@ COUNTING: dict[str, Any] = {"characteristics": ["ip"], "limit": 5, "period": 60}
 
 @pytest.fixture(autouse=True)
 def _only_these_limiters(monkeypatch):
-    monkeypatch.setattr(checkpoints, "asked", set())
+    monkeypatch.setattr(limiter_names, "asked", set())
 
 
 def run(*arguments: str) -> tuple[str, str]:

@@ -19,8 +19,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter, rulesets
+from django_ratelimit_rules import Limiter, RateLimited, Rule, limiter
 from django_ratelimit_rules.exceptions import InvalidRule
+from django_ratelimit_rules.rulesets import snapshot
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
@@ -356,7 +357,7 @@ def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
     held, let_go = threading.Event(), threading.Event()
 
     def hold():
-        with rulesets._lock, limiter._local._lock:
+        with snapshot._lock, limiter._local._lock:
             held.set()
             let_go.wait(10)
 

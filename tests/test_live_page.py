@@ -10,11 +10,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, versions
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.admin.charts import Charts, Mark
 from django_ratelimit_rules.live import Series
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import history
 from django_ratelimit_rules.testing import override_ruleset
 
 COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
@@ -178,7 +179,7 @@ def test_a_rulesets_own_page_has_the_chart_beside_the_rule(admin_client):
 
 @pytest.mark.django_db(transaction=True)
 def test_the_version_in_force_and_when_it_changed_stand_on_both_pages(admin_client, url):
-    with versions.changing(["search"], versions.Author("ann", "made")):
+    with history.changing(["search"], history.Author("ann", "made")):
         ruleset = Ruleset.objects.create(name="search")
         RuleRow.objects.create(ruleset=ruleset, name="all", **COUNTING)
     Limiter("search").check({"ip": "203.0.113.7"})

@@ -15,8 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_ratelimit_rules import Rule as CodeRule
-from django_ratelimit_rules import rulesets, rulestext
+from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from tests.test_admin import ADD, CHANGE, LIST, NEW, Page
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +54,7 @@ search:
 
 @pytest.fixture
 def ruleset() -> Ruleset:
-    rulestext.write(rulestext.load(TEXT, "test.yaml"))
+    ruleset_text.write(ruleset_text.load(TEXT, "test.yaml"))
     return Ruleset.objects.get()
 
 
@@ -74,7 +75,7 @@ def user():
 
 
 def now() -> str:
-    return rulestext.dump(rulestext.stored())
+    return ruleset_text.dump(ruleset_text.stored())
 
 
 def read(response: Any) -> str:

@@ -8,15 +8,17 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, findings, rulesets, rulestext
+from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules.admin.forms import OPEN_AT_ONCE
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.live import heaviest
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
-from django_ratelimit_rules.rulesdiff import as_text, compare
-from django_ratelimit_rules.rulesfile import read_text
+from django_ratelimit_rules.rulesets import findings
+from django_ratelimit_rules.rulesets import text as ruleset_text
+from django_ratelimit_rules.rulesets.diff import as_text, compare
+from django_ratelimit_rules.rulesets.file import read_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.test_admin import CHANGE, Page
 
@@ -70,14 +72,17 @@ def test_the_file_states_it_and_a_fault_has_its_line(db, settings, tmp_path):
 
 
 def test_text_goes_through_the_database_and_changes_are_told(db):
-    rulestext.write(rulestext.load(TEXT, "rules.yaml"))
+    ruleset_text.write(ruleset_text.load(TEXT, "rules.yaml"))
     assert rulesets.get("search").partition_by == "user"
-    exported = rulestext.dump(rulestext.stored(["search"]))
+    exported = ruleset_text.dump(ruleset_text.stored(["search"]))
     assert exported.startswith("search:\n  partition_by: user\n")
-    assert rulestext.dump({"search": rulestext.of_tier(rulestext.load(exported, "again.yaml")["search"])}) == exported
-    before = rulestext.stored(["search"])
+    assert (
+        ruleset_text.dump({"search": ruleset_text.of_tier(ruleset_text.load(exported, "again.yaml")["search"])})
+        == exported
+    )
+    before = ruleset_text.stored(["search"])
     Ruleset.objects.update(partition_by="")
-    assert "~ partition_by: user → none" in as_text(compare(before, rulestext.stored(["search"])))
+    assert "~ partition_by: user → none" in as_text(compare(before, ruleset_text.stored(["search"])))
 
 
 @pytest.fixture

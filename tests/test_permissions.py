@@ -13,8 +13,9 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, rulestext
+from django_ratelimit_rules import Limiter
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from tests.test_admin import Page
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +42,7 @@ Posts = Callable[[Client], Any]
 
 @pytest.fixture(autouse=True)
 def _rows() -> None:
-    rulestext.write(rulestext.load(TEXT, "test.yaml"))
+    ruleset_text.write(ruleset_text.load(TEXT, "test.yaml"))
     for name in ("plain", "gone"):
         RulesetVersion.objects.create(ruleset=name, number=1, text=OLDER.format(name=name))
     RulesetVersion.objects.create(ruleset="gone", number=2, text="")
@@ -176,7 +177,7 @@ CHANGES: dict[str, tuple[Callable[[], Posts], str]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_who_may_make_a_change(change, keys, redis_client):
     def state() -> tuple[Any, ...]:
-        return rulestext.dump(rulestext.stored()), [(key, redis_client.get(key)) for key in keys()]
+        return ruleset_text.dump(ruleset_text.stored()), [(key, redis_client.get(key)) for key in keys()]
 
     ready, right = CHANGES[change]
     post = ready()

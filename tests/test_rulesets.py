@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules.engine import FailureMode, Mode
 from django_ratelimit_rules.models import Rule, Ruleset
-from django_ratelimit_rules.tiers import Tier, join, tier_rules
+from django_ratelimit_rules.rulesets.tiers import Tier, join, tier_rules
 from tests.servers import wait_until
 
 COUNTING = {"limit": 1, "period": 60, "characteristics": ["user"]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from django_ratelimit_rules import Limiter, models, rulesets
 from django_ratelimit_rules.exceptions import InvalidRulesFile
-from django_ratelimit_rules.rulesfile import read
+from django_ratelimit_rules.rulesets.file import read
 from django_ratelimit_rules.runtime import background
 from tests.servers import wait_until
 

@@ -11,9 +11,12 @@ from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import Limiter, findings, rulesets, rulesfile, rulestext
+from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules.engine.lint import Severity, Surroundings, lint
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import file as rules_file
+from django_ratelimit_rules.rulesets import findings
+from django_ratelimit_rules.rulesets import text as ruleset_text
 
 pytestmark = pytest.mark.django_db
 
@@ -106,7 +109,7 @@ def test_an_export_follows_what_was_changed_deleted_and_renamed_since_the_last_o
     # Behind Django's back too.
     Rule.objects.filter(name="per_user").delete()
     Ruleset.objects.filter(name="on").update(name="an_other")
-    assert run("ratelimit_export") == rulestext.dump(rulestext.stored())
+    assert run("ratelimit_export") == ruleset_text.dump(ruleset_text.stored())
     assert run("ratelimit_export").startswith("an_other: {}\n\nlogin:")
 
     Ruleset.objects.all().delete()
@@ -227,7 +230,7 @@ def test_what_the_linter_calls_an_error_is_neither_applied_nor_imported(file, ad
     run("ratelimit_apply", file(CANONICAL))
     before = run("ratelimit_export")
     text = f"other:\n  - {{name: fine, limit: 1, period: 1m}}\n  - {{name: bad, limit: 1, period: 1m, {field}}}\n"
-    tiers = rulesfile.read_text(text, "rules.yaml")
+    tiers = rules_file.read_text(text, "rules.yaml")
     found = lint(tiers["other"].rules, Surroundings(datetime.now(UTC), findings._fault_of))
     assert [finding.rule for finding in found if finding.severity is Severity.ERROR] == ["bad"]
     with pytest.raises(CommandError, match="bad"):
@@ -302,10 +305,10 @@ def test_whatever_the_rows_say_export_apply_export_is_byte_identical(said):
         ruleset = Ruleset.objects.create(name=name, **{key: fields[key] for key in fields if key != "rules"})
         for position, (rule, values) in enumerate(fields["rules"].items()):
             Rule.objects.create(ruleset=ruleset, name=rule, position=position, **values)
-    text = rulestext.dump(rulestext.stored())
-    assert rulesfile.read_text(text, "export.yaml").keys() == said.keys()
-    rulestext.write(rulestext.load(text, "export.yaml"))
-    assert rulestext.dump(rulestext.stored()) == text
+    text = ruleset_text.dump(ruleset_text.stored())
+    assert rules_file.read_text(text, "export.yaml").keys() == said.keys()
+    ruleset_text.write(ruleset_text.load(text, "export.yaml"))
+    assert ruleset_text.dump(ruleset_text.stored()) == text
     Ruleset.objects.all().delete()
-    rulestext.write(rulestext.load(text, "export.yaml"))
-    assert rulestext.dump(rulestext.stored()) == text
+    ruleset_text.write(ruleset_text.load(text, "export.yaml"))
+    assert ruleset_text.dump(ruleset_text.stored()) == text

@@ -7,10 +7,12 @@ import logging
 import pytest
 from django.core.exceptions import PermissionDenied
 
-from django_ratelimit_rules import Limiter, rulesets, rulestext, versions
+from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
-from django_ratelimit_rules.versions import Author
+from django_ratelimit_rules.rulesets import history
+from django_ratelimit_rules.rulesets import text as ruleset_text
+from django_ratelimit_rules.rulesets.history import Author
 
 pytestmark = pytest.mark.django_db
 
@@ -22,7 +24,7 @@ ADA = Author("ada", "typed", "a reason")
 
 
 def apply(text, author=ADA, **options):
-    return versions.apply(rulestext.load(text, "text.yaml"), author, **options)
+    return history.apply(ruleset_text.load(text, "text.yaml"), author, **options)
 
 
 def kept(name="search"):
@@ -46,9 +48,9 @@ def test_what_was_there_before_and_what_changed_behind_our_back_are_kept_as_nobo
     Rule.objects.update(limit=9)
     apply(TWO)
     assert kept() == [
-        (1, "", versions.FIRST),
+        (1, "", history.FIRST),
         (2, "ada", "typed"),
-        (3, "", versions.ELSEWHERE),
+        (3, "", history.ELSEWHERE),
         (4, "ada", "typed"),
     ]
 
@@ -61,15 +63,15 @@ def test_a_version_reads_back_as_what_was_stored():
         + "}"
     )
     version = RulesetVersion.objects.get()
-    assert versions.plain(version) == rulestext.stored()
-    assert versions.plain(None) == {}
+    assert history.plain(version) == ruleset_text.stored()
+    assert history.plain(None) == {}
 
 
 def test_restoring_makes_a_new_version_that_says_what_the_old_one_said():
     apply(ONE)
     apply(TWO)
     first = RulesetVersion.objects.get(number=1)
-    versions.restore(first, Author("bob", "restored version 1"))
+    history.restore(first, Author("bob", "restored version 1"))
     assert Rule.objects.get().limit == 1
     assert kept()[-1] == (3, "bob", "restored version 1")
     assert RulesetVersion.objects.get(number=3).text == first.text
@@ -80,9 +82,9 @@ def test_a_deleted_ruleset_is_a_version_and_comes_back_with_numbers_going_on():
     apply("{}", prune=True)
     assert not Ruleset.objects.exists()
     assert RulesetVersion.objects.get(number=2).text == ""
-    versions.restore(RulesetVersion.objects.get(number=1), Author("bob"))
+    history.restore(RulesetVersion.objects.get(number=1), Author("bob"))
     assert Ruleset.objects.get().version == 3
-    versions.restore(RulesetVersion.objects.get(number=2), Author("bob"))
+    history.restore(RulesetVersion.objects.get(number=2), Author("bob"))
     assert not Ruleset.objects.exists()
 
 
@@ -90,7 +92,7 @@ def test_a_version_that_can_no_longer_be_read_is_refused_and_nothing_changes():
     apply(ONE)
     bad = RulesetVersion.objects.create(ruleset="search", number=9, text="search: [{name: r, limit: x, period: 1m}]")
     with pytest.raises(InvalidRulesFile, match="search version 9:1: rule 'r': limit"):
-        versions.restore(bad, Author())
+        history.restore(bad, Author())
     assert Rule.objects.get().limit == 1
 
 

@@ -15,12 +15,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from .. import rulesdiff, rulestext
 from ..conf import settings
 from ..exceptions import InvalidRulesFile
 from ..models import Ruleset
-from ..rulestext import Rulesets
-from ..versions import Author
+from ..rulesets import diff as ruleset_diff
+from ..rulesets import text as ruleset_text
+from ..rulesets.history import Author
+from ..rulesets.text import Rulesets
 from . import guards
 
 MAX_REASON = 2000
@@ -58,9 +59,9 @@ def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
 def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     """Show the page, or make the change when its button was pressed; say what the user lacks for it, as a 403."""
     lacking = guards.missing(request, step.before, step.after)
-    changes = rulesdiff.compare(step.before, step.after)
+    changes = ruleset_diff.compare(step.before, step.after)
     # The state before and after: the text of an import is posted again, and must be the one that was shown.
-    seen = hashlib.sha256((rulestext.dump(step.before) + rulestext.dump(step.after)).encode()).hexdigest()
+    seen = hashlib.sha256((ruleset_text.dump(step.before) + ruleset_text.dump(step.after)).encode()).hexdigest()
     if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
             return _perform(admin, request, step)

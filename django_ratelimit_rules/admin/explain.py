@@ -18,13 +18,14 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern
 from django.utils import timezone
 
-from .. import checkpoints, decisions
+from .. import decisions
 from ..engine import Explanation
 from ..engine.values import ANONYMOUS, spell_duration
 from ..exceptions import CountersUnavailable
 from ..limiter import Limiter
 from ..models import Ruleset
 from ..replay.text import duration
+from ..rulesets import limiter_names
 from . import guards
 from .asking import AskingForm
 from .confirmation import MAX_REASON
@@ -47,7 +48,7 @@ class Explains(Pages):
         """Ask who, and explain; with ``?decision=`` show a refusal that was kept."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        limiters = checkpoints.chosen()
+        limiters = limiter_names.chosen()
         asked = request.POST if request.method == "POST" else request.GET if ASK in request.GET else None
         initial = {name: request.GET[name] for name in ASKABLE if name in request.GET}
         form = AskingForm(asked, initial=initial, limiters=limiters, host=request.get_host())

@@ -18,13 +18,14 @@ from django.forms.formsets import DELETION_FIELD_NAME
 from django.forms.models import construct_instance, model_to_dict
 from django.utils.safestring import SafeString
 
-from .. import findings, formsize
+from .. import formsize
 from ..conf import settings
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
 from ..identifiers import registry
 from ..models import ANSWER_PROPERTIES, Rule, Ruleset
-from ..rulestext import POSITION_STEP
+from ..rulesets import findings
+from ..rulesets.text import POSITION_STEP
 from . import lines
 from .fields import ConditionsField, DurationField, KeyField, PropertiesField, WarnAtField
 from .summaries import rule_summary

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from ..rulestext import Plain, Rulesets, same
+from ..rulesets.text import Plain, Rulesets, same
 
 APP = "django_ratelimit_rules"
 VIEW = "view_ruleset"

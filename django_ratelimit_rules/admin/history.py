@@ -14,9 +14,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
-from .. import rulesdiff, rulestext, versions
 from ..exceptions import InvalidRulesFile
 from ..models import Ruleset, RulesetVersion
+from ..rulesets import diff as ruleset_diff
+from ..rulesets import history
+from ..rulesets import text as ruleset_text
 from . import guards
 from .confirmation import MAX_REASON, Step, author_of, confirm, in_force
 from .fields import SeenField, digest
@@ -49,7 +51,7 @@ class RulesetForm(BaseForm):
         super().__init__(*args, **options)
         self.instance.rules_come_along = True
         # Of all fields, also those that this user may not change.
-        stored = [getattr(self.instance, name) for name in ("name", *rulestext.RULESET_FIELDS)]
+        stored = [getattr(self.instance, name) for name in ("name", *ruleset_text.RULESET_FIELDS)]
         self.initial["seen"] = digest(stored)
 
     def clean(self) -> dict[str, Any]:
@@ -74,14 +76,14 @@ class Versioned(Pages):
     def save_model(self, request: HttpRequest, obj: Ruleset, form: Any, change: bool) -> None:
         """Look at what there was, then save."""
         form.names = sorted({obj.name, form.initial.get("name") or obj.name} if change else {obj.name})
-        form.begun = versions.begin(form.names)
+        form.begun = history.begin(form.names)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the rules; then keep what there is now, or take everything back when the user may not."""
         super().save_related(request, form, formsets, change)
         author = author_of(request, "saved in the admin", form.cleaned_data.get("change_reason") or "")
-        versions.finish(form.names, form.begun, author)
+        history.finish(form.names, form.begun, author)
 
     def response_add(self, request: HttpRequest, obj: Ruleset, post_url_continue: str | None = None) -> HttpResponse:
         """As Django answers; and say from when on the rules are obeyed."""
@@ -97,12 +99,12 @@ class Versioned(Pages):
 
     def delete_model(self, request: HttpRequest, obj: Ruleset) -> None:
         """Delete a ruleset, and keep that it is gone."""
-        with versions.changing([obj.name], author_of(request, "deleted in the admin")):
+        with history.changing([obj.name], author_of(request, "deleted in the admin")):
             super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         """Delete rulesets, and keep that they are gone."""
-        with versions.changing([ruleset.name for ruleset in queryset], author_of(request, "deleted in the admin")):
+        with history.changing([ruleset.name for ruleset in queryset], author_of(request, "deleted in the admin")):
             super().delete_queryset(request, queryset)
 
     def get_urls(self) -> list[URLPattern]:
@@ -162,7 +164,9 @@ class Versioned(Pages):
         if version is None:
             raise Http404
         try:
-            after = {name: rulestext.of_tier(said) for name, said in rulestext.load(version.text, str(version)).items()}
+            after = {
+                name: ruleset_text.of_tier(said) for name, said in ruleset_text.load(version.text, str(version)).items()
+            }
         except InvalidRulesFile as error:
             messages.error(request, f"This version cannot be restored as it is. {error}")
             return HttpResponseRedirect(page_url("past", name))
@@ -171,9 +175,9 @@ class Versioned(Pages):
             action=f"restored version {number}",
             button=f"Restore version {number}",
             names=[name],
-            before=rulestext.stored([name]),
+            before=ruleset_text.stored([name]),
             after=after,
-            perform=lambda author: versions.restore(version, author),
+            perform=lambda author: history.restore(version, author),
             done=page_url("change", ruleset.pk) if ruleset else page_url("changelist"),
             said=["The rules become what they were then, as a new version. Counters go on where rule names stay."],
             ruleset=ruleset,
@@ -208,6 +212,6 @@ def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
         return
     older = RulesetVersion.objects.filter(ruleset=page[0].ruleset, number__lt=page[-1].number).order_by("-number")
     before: list[RulesetVersion | None] = [*page[1:], older.first()]
-    said = [versions.plain(version) for version in [page[0], *before]]
+    said = [history.plain(version) for version in [page[0], *before]]
     for number, version in enumerate(page):
-        yield {"version": version, "changes": rulesdiff.compare(said[number + 1], said[number])}
+        yield {"version": version, "changes": ruleset_diff.compare(said[number + 1], said[number])}

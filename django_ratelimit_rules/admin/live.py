@@ -13,13 +13,14 @@ from django.urls import URLPattern
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from .. import checkpoints, live, rulesets
+from .. import live, rulesets
 from ..engine import Action, sentence
 from ..engine import Ruleset as Rules
 from ..exceptions import CountersUnavailable
 from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion, as_stored
 from ..replay.text import duration
+from ..rulesets import limiter_names
 from .charts import Charts, Mark
 from .explain import ASK
 from .pages import Pages, page_url
@@ -46,7 +47,7 @@ class Live(Pages):
             "opts": self.opts,
             "title": f"Live: {limiter}",
             "limiter": limiter,
-            "limiters": checkpoints.chosen(),
+            "limiters": limiter_names.chosen(),
             "ruleset": Ruleset.objects.filter(name=limiter).first(),
         }
         try:

@@ -11,9 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from .. import rulesdiff, rulestext
 from ..models import Rule, Ruleset
-from ..rulestext import Plain
+from ..rulesets import diff as ruleset_diff
+from ..rulesets import text as ruleset_text
+from ..rulesets.text import Plain
 from . import comparison, guards
 from .explain import Explains
 from .fields import digest
@@ -55,7 +56,7 @@ class GuardedFormSet(RulesFormSet):
         lacking = guards.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
-        changes = rulesdiff.compare(before, after)
+        changes = ruleset_diff.compare(before, after)
         if self.data.get(f"{self.prefix}-seen", self.seen) != self.seen and changes and self.instance.pk:
             lines = [f"{change.mark} {change.text}" for change in changes[:MOST_CHANGES] if change.depth]
             raise ValidationError([STALE, *lines])
@@ -75,7 +76,7 @@ class GuardedFormSet(RulesFormSet):
 
 def _plain(rules: Iterable[Stored]) -> Plain:
     ordered = sorted(rules, key=lambda rule: (rule.position, rule.pk))
-    return {"rules": [rulestext.rule_of_fields(rule.fields) for rule in ordered]}
+    return {"rules": [ruleset_text.rule_of_fields(rule.fields) for rule in ordered]}
 
 
 class GuardedInline(Guarded, InlineMixin):

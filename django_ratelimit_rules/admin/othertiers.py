@@ -12,9 +12,10 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from .. import engine, rulesets, rulestext
+from .. import engine, rulesets
 from ..models import Ruleset
-from ..tiers import Tier, TierRules
+from ..rulesets import text as ruleset_text
+from ..rulesets.tiers import Tier, TierRules
 from . import guards
 from .pages import Pages
 
@@ -65,6 +66,6 @@ def _find(limiter: str, name: str | None) -> engine.Rule | None:
 
 
 def _initial(rule: engine.Rule) -> dict[str, Any]:
-    columns = rulestext.columns(rule)
+    columns = ruleset_text.columns(rule)
     # What code computes cannot be written down; the operator says what it shall be.
     return {name: None if callable(value) else value for name, value in columns.items()}

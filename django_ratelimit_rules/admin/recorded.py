@@ -9,7 +9,7 @@ from typing import Any, cast
 from django import forms
 from django.template.defaultfilters import filesizeformat
 
-from .. import checkpoints, recording
+from .. import recording
 from ..conf import settings
 from ..engine import Ruleset
 from ..exceptions import CountersUnavailable
@@ -17,6 +17,7 @@ from ..replay import reader_of
 from ..replay.formats import asked_for
 from ..replay.jsonlines import JsonLines
 from ..replay.traffic import Reader
+from ..rulesets import limiter_names
 
 # What a page can run while somebody waits; the command takes any size.
 MAX_UPLOAD = 20_000_000
@@ -42,7 +43,7 @@ class TrafficForm(forms.Form):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         limiter: Any = self.fields["limiter"]
-        limiter.choices = [(name, name) for name in checkpoints.chosen()]
+        limiter.choices = [(name, name) for name in limiter_names.chosen()]
         traffic: Any = self.fields["traffic"]
         self.recorded, traffic.help_text = _state_of_record()
 

@@ -12,7 +12,6 @@ from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from .. import rulesfile, rulestext
 from ..engine import Ruleset as EngineRuleset
 from ..engine import sentence
 from ..exceptions import CountersUnavailable, InvalidRulesFile
@@ -20,6 +19,8 @@ from ..models import Rule, Ruleset
 from ..replay import Refusal, Replay, Report, drafts, replay
 from ..replay.running import Blocked
 from ..replay.text import duration, moment, share
+from ..rulesets import file as rules_file
+from ..rulesets import text as ruleset_text
 from .pages import Pages
 from .pictures import Stack, hidden_table, picture
 from .recorded import TooLarge, TrafficForm
@@ -46,7 +47,7 @@ class ReplayForm(TrafficForm):
     def clean_draft(self) -> dict[str, Any]:
         """Return what the draft says, by limiter. Raises ValidationError, with line and reason."""
         try:
-            return rulesfile.read_text(self.cleaned_data["draft"], "draft")
+            return rules_file.read_text(self.cleaned_data["draft"], "draft")
         except InvalidRulesFile as error:
             raise ValidationError(str(error)) from error
 
@@ -87,7 +88,7 @@ class Replays(Pages):
             found = _found(form) if form.is_valid() else {}
             return self._replay_page(request, form, found)
         limiter = (request.POST.get("limiter") or request.GET.get("limiter", "")).replace("\0", "")
-        draft = request.POST.get("draft") or rulestext.dump(rulestext.stored([limiter]))
+        draft = request.POST.get("draft") or ruleset_text.dump(ruleset_text.stored([limiter]))
         return self._replay_page(request, _form(limiter, draft))
 
     def replay_edited_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -98,7 +99,9 @@ class Replays(Pages):
         if not self.has_view_permission(request, ruleset):
             raise PermissionDenied
         if request.method != "POST":
-            return self._replay_page(request, _form(ruleset.name, rulestext.dump(rulestext.stored([ruleset.name]))))
+            return self._replay_page(
+                request, _form(ruleset.name, ruleset_text.dump(ruleset_text.stored([ruleset.name])))
+            )
         form: Any = self.get_form(request, ruleset, change=True)(request.POST, request.FILES, instance=ruleset)
         formsets: Any = self._create_formsets(request, ruleset, change=True)[0]  # type: ignore[attr-defined]
         if not form.is_valid() or not all(formset.is_valid() for formset in formsets):
@@ -126,7 +129,7 @@ def _form(limiter: str, draft: str) -> ReplayForm:
 
 
 def _text(ruleset: Ruleset, rules: list[Rule]) -> str:
-    return rulestext.dump({ruleset.name: rulestext.of_row(ruleset, rules)})
+    return ruleset_text.dump({ruleset.name: ruleset_text.of_row(ruleset, rules)})
 
 
 def _found(form: ReplayForm) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern
 
-from .. import rulesets, rulestext, versions
+from .. import rulesets
 from ..divergence import TARGET, Divergence
 from ..engine import Action
 from ..models import Rule, Ruleset
 from ..replay.text import plural
-from ..tiers import Tier, TierRules
-from ..versions import Author
+from ..rulesets import history
+from ..rulesets import text as ruleset_text
+from ..rulesets.history import Author
+from ..rulesets.tiers import Tier, TierRules
 from . import comparison, guards, lasthour
 from .confirmation import Step, confirm
 from .pages import Pages, page_url
@@ -53,12 +55,12 @@ class Switches(Pages):
         if ruleset is None or mode not in MODES:
             raise Http404
         guards.require(request, guards.SWITCH)
-        before = rulestext.stored([ruleset.name])
+        before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
         after[ruleset.name]["mode"] = mode
 
         def perform(author: Author) -> None:
-            with versions.changing([ruleset.name], author):
+            with history.changing([ruleset.name], author):
                 # One column, and no other: a rule that cannot be read must not stand in the way of the off switch.
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
@@ -88,16 +90,16 @@ class Switches(Pages):
         ruleset = rule.ruleset
         guards.require(request, guards.LIMITS)
         _, action, effect = TURNS[turn]
-        before = rulestext.stored([ruleset.name])
+        before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
         for said in after[ruleset.name]["rules"]:
             if said["name"] == rule.name:
-                said.update(rulestext.rule_of_row(_turned(rule, action)))
+                said.update(ruleset_text.rule_of_row(_turned(rule, action)))
                 if action == "limit":
                     said.pop("action", None)
 
         def perform(author: Author) -> None:
-            with versions.changing([ruleset.name], author):
+            with history.changing([ruleset.name], author):
                 Rule.objects.filter(pk=rule.pk).update(action=action)
 
         step = Step(

@@ -10,11 +10,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
-from .. import rulestext, versions
 from ..conf import settings
 from ..exceptions import InvalidRulesFile
-from ..rulesfile import MAX_BYTES
-from ..tiers import TierRules
+from ..rulesets import history
+from ..rulesets import text as ruleset_text
+from ..rulesets.file import MAX_BYTES
+from ..rulesets.tiers import TierRules
 from . import guards
 from .confirmation import Step, confirm
 from .pages import Pages, page_url
@@ -56,7 +57,7 @@ class ImportForm(forms.Form):
         if not said.get("text", "").strip():
             raise forms.ValidationError("Choose a file, or write a text.")
         try:
-            said["rulesets"] = rulestext.load(said["text"], said.get("name") or "text")
+            said["rulesets"] = ruleset_text.load(said["text"], said.get("name") or "text")
         except InvalidRulesFile as error:
             raise forms.ValidationError({"text" if file is None else "file": str(error)}) from error
         return said
@@ -81,7 +82,7 @@ class Transfer(Pages):
         ruleset = self.get_object(request, object_id) if object_id else None
         if object_id and ruleset is None:
             raise Http404
-        text = rulestext.dump(rulestext.stored([ruleset.name])) if ruleset else rulestext.stored_text()
+        text = ruleset_text.dump(ruleset_text.stored([ruleset.name])) if ruleset else ruleset_text.stored_text()
         name = f"{ruleset.name}.yaml" if ruleset else "rulesets.yaml"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)
@@ -104,9 +105,9 @@ def _step(said: dict[str, Any]) -> Step:
         action=f"imported {source}",
         button="Import",
         names=sorted(rulesets),
-        before=rulestext.stored(rulesets),
-        after={name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
-        perform=lambda author: versions.apply(rulesets, author),
+        before=ruleset_text.stored(rulesets),
+        after={name: ruleset_text.of_tier(tier) for name, tier in rulesets.items()},
+        perform=lambda author: history.apply(rulesets, author),
         done=page_url("changelist"),
         said=["All of this or nothing. Other rulesets stay as they are; counters go on where rule names stay."],
         hidden={"text": said["text"], "name": said.get("name") or ""},

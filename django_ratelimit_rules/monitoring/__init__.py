@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .. import checkpoints, rulesets
+from .. import rulesets
 from ..engine import Action, FailureMode
+from ..rulesets import limiter_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def watched(names: Iterable[str] = ()) -> list[Watched]:
 
     Raises LookupError for a name that is no limiter's.
     """
-    return [_watched(name) for name in checkpoints.chosen(names)]
+    return [_watched(name) for name in limiter_names.chosen(names)]
 
 
 def _watched(limiter: str) -> Watched:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from .. import rulesets
 from ..engine import Ruleset
-from ..tiers import Tier, TierRules, join
+from ..rulesets.tiers import Tier, TierRules, join
 
 
 def drafts(said: Mapping[str, TierRules], tier: Tier = Tier.ADMIN) -> dict[str, Ruleset]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import rulestext
 from ..engine.values import spell_duration
+from ..rulesets import text as ruleset_text
 from .suggesting import PERCENTILES, Distribution
 from .text import Cell, plural, table
 
@@ -43,4 +43,4 @@ def heading(found: Distribution) -> str:
 
 def draft(limiter: str, found: Distribution, percent: float) -> str:
     """Return the suggested limit as a ruleset of one rule."""
-    return rulestext.dump({limiter: {"rules": [rulestext.rule_of(found.draft(percent))]}})
+    return ruleset_text.dump({limiter: {"rules": [ruleset_text.rule_of(found.draft(percent))]}})

@@ -13,8 +13,8 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from django_ratelimit_rules import versions
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import history
 
 from .people import ADMIN
 
@@ -160,7 +160,7 @@ def install() -> None:
     """Write the rules of each ruleset that is not there yet; what somebody edited stays."""
     present = set(Ruleset.objects.values_list("name", flat=True))
     new = [name for name in RULESETS if name not in present]
-    with versions.changing(new, versions.Author(ADMIN, "imported rulesets.yaml", "The limits of the first release.")):
+    with history.changing(new, history.Author(ADMIN, "imported rulesets.yaml", "The limits of the first release.")):
         for name in new:
             description, rules = RULESETS[name]
             ruleset = Ruleset.objects.create(name=name, description=description, mode=MODES.get(name, ""))

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from django_ratelimit_rules import rulesets, versions
+from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.rulesets import history
 
 from .people import ADMIN
 
@@ -19,7 +20,7 @@ class Turn(NamedTuple):
 
     after: float
     limiter: str
-    author: versions.Author
+    author: history.Author
     change: Callable[[], object]
 
 
@@ -35,25 +36,25 @@ TURNS = (
     Turn(
         0.3,
         "site",
-        versions.Author("ada", "promoted crawler_limit to limit", "INC-41: crawlers make an eighth of all calls."),
+        history.Author("ada", "promoted crawler_limit to limit", "INC-41: crawlers make an eighth of all calls."),
         _rule("site", "crawler_limit", action="limit"),
     ),
     Turn(
         0.45,
         "search",
-        versions.Author("ada", "switched to dry run", "Feed readers complain of refusals. Looking at whom we hit."),
+        history.Author("ada", "switched to dry run", "Feed readers complain of refusals. Looking at whom we hit."),
         _mode("search", "dry_run"),
     ),
     Turn(
         0.6,
         "search",
-        versions.Author("ada", "switched to enforce", "Two readers only, every few seconds. OPS-112 tells them."),
+        history.Author("ada", "switched to enforce", "Two readers only, every few seconds. OPS-112 tells them."),
         _mode("search", "enforce"),
     ),
     Turn(
         0.75,
         "site",
-        versions.Author(ADMIN, "saved in the admin", "Newsletter day: whole offices come from one address."),
+        history.Author(ADMIN, "saved in the admin", "Newsletter day: whole offices come from one address."),
         _rule("site", "client_limit", limit=100),
     ),
 )
@@ -74,7 +75,7 @@ class Story:
 
     @staticmethod
     def _make(turn: Turn, at: float) -> None:
-        with versions.changing([turn.limiter], turn.author):
+        with history.changing([turn.limiter], turn.author):
             turn.change()
         latest = RulesetVersion.objects.filter(ruleset=turn.limiter).order_by("-number").values("pk")[:1]
         RulesetVersion.objects.filter(pk__in=latest).update(created_at=datetime.fromtimestamp(at, UTC))

@@ -12,9 +12,10 @@ from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
-from django_ratelimit_rules import rulesfile, rulestext
 from django_ratelimit_rules.engine import Mode
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.rulesets import file as rules_file
+from django_ratelimit_rules.rulesets import text as ruleset_text
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.contrib.old_site")]
 
@@ -30,9 +31,9 @@ def drafts():
     """A function that returns the draft rulesets, each rule as the text format has it, read as ratelimit_apply does."""
 
     def read(source: str) -> dict:
-        tiers = rulestext.load(text_of(source), "draft.yaml")
+        tiers = ruleset_text.load(text_of(source), "draft.yaml")
         assert {tier.mode for tier in tiers.values()} == {Mode.DRY_RUN}
-        return {name: [rulestext.rule_of(rule) for rule in tier.rules] for name, tier in tiers.items()}
+        return {name: [ruleset_text.rule_of(rule) for rule in tier.rules] for name, tier in tiers.items()}
 
     return read
 
@@ -144,7 +145,7 @@ def test_the_draft_goes_into_the_admin_as_it_is_and_refuses_as_the_old_decorator
     call_command("ratelimit_import", "--from", "django-ratelimit", "--output", str(file), stdout=StringIO())
     call_command("ratelimit_apply", str(file), stdout=StringIO())
     assert Ruleset.objects.get(name="search").rules.get().limit == 5
-    assert set(rulesfile.read(file)) == set(Ruleset.objects.values_list("name", flat=True))
+    assert set(rules_file.read(file)) == set(Ruleset.objects.values_list("name", flat=True))
     with pytest.raises(CommandError, match="exists"):
         call_command("ratelimit_import", "--from", "drf", "--output", str(file))
 
@@ -164,7 +165,7 @@ def test_drafts_enforced_refuse_the_same_calls_as_before(tmp_path, settings):
             path("new/", rate_limited("search")(old_site.search.__wrapped__)),
         ]
 
-    rules = rulestext.load(text_of("django-ratelimit"), "draft.yaml")["search"].rules
+    rules = ruleset_text.load(text_of("django-ratelimit"), "draft.yaml")["search"].rules
     with override_settings(ROOT_URLCONF=Urls), override_ruleset("search", rules):
         passed = [[Client().get(url).status_code == 200 for _ in range(8)] for url in ("/old/", "/new/")]
     assert passed[0] == passed[1] == [True] * 5 + [False] * 3
@@ -190,7 +191,7 @@ def test_that_nothing_was_found_is_said_beside_the_text(settings, capsys):
     call_command("ratelimit_import", "--from", "drf")
     printed = capsys.readouterr()
     assert "Nothing of drf was found" in printed.err
-    assert rulestext.load(printed.out, "draft.yaml") == {}
+    assert ruleset_text.load(printed.out, "draft.yaml") == {}
 
 
 def test_without_the_library_it_says_so():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_ratelimit_rules import Limiter, rate_limited, rulestext
+from django_ratelimit_rules import Limiter, rate_limited
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import define, serve
@@ -18,7 +19,7 @@ PARTNER = {"bypass": True, "header.x-partner": "acme", "user": 1}
 
 
 def rules(text: str):
-    return rulestext.load(text, "page.yaml")["search"].rules
+    return ruleset_text.load(text, "page.yaml")["search"].rules
 
 
 def test_unseen_traffic_is_not_counted_and_the_others_are(keys):

@@ -10,8 +10,9 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import path
 
-from django_ratelimit_rules import Limiter, Rule, rulestext
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import define, shell
@@ -87,7 +88,7 @@ def test_rest_framework_s_throttles_go_on_to_decide(served, mode, monkeypatch):
 
 def test_django_smart_ratelimit_goes_on_to_decide_and_the_rule_says_the_same(served):
     view = define(SMART)["search"]
-    ruleset = rulestext.load(SMART_RULE, "guide.yaml")["search"]
+    ruleset = ruleset_text.load(SMART_RULE, "guide.yaml")["search"]
     with override_ruleset("search", ruleset.rules, mode="dry_run"):
         assert served(view, 7) == [200] * 5 + [429] * 2
         # Ours counted the refused calls too, and would have refused the same.

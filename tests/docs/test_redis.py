@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from django_ratelimit_rules import Limiter, Rule, rulestext
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.clusters import redis_cluster, watched_master
 from tests.docs.pages import take
@@ -48,7 +49,7 @@ def test_a_cluster_counts(settings, tmp_path):
 
 
 def test_a_partition_puts_the_counters_of_one_user_together_and_of_two_apart(keys):
-    ruleset = rulestext.load(PARTITION, "page.yaml")["api"]
+    ruleset = ruleset_text.load(PARTITION, "page.yaml")["api"]
     with override_ruleset("api", ruleset.rules, partition_by=ruleset.partition_by):
         for user in (42, 43):
             assert len(Limiter("api").check({"user": user, "route": "items"}).evaluations) == 2

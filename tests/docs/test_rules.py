@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from django_ratelimit_rules import rulesets, rulestext
+from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from tests.docs.pages import take
 from tests.docs.running import shell
 
@@ -33,7 +34,7 @@ def test_rules_are_exported_as_shown_and_go_back_as_they_came(tmp_path):
     assert exported.said == EXPORTED
     assert (tmp_path / "rules.yaml").read_text() == EXPORTED
     assert (planned.status, applied.status) == (0, 0)
-    assert rulestext.load(EXPORTED, "rules.yaml").keys() == {"search"}
+    assert ruleset_text.load(EXPORTED, "rules.yaml").keys() == {"search"}
 
 
 def test_the_plan_ends_with_2_when_something_would_change(tmp_path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.test import RequestFactory, override_settings
 
-from django_ratelimit_rules import Limiter, rulestext
+from django_ratelimit_rules import Limiter
 from django_ratelimit_rules.identifiers.client_ip import client_ip
+from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import define
@@ -33,7 +34,7 @@ def test_with_a_chain_too_short_the_peer_is_the_client():
 
 @pytest.fixture
 def login():
-    with override_ruleset("login", rulestext.load(SIGN_IN, "page.yaml")["login"].rules):
+    with override_ruleset("login", ruleset_text.load(SIGN_IN, "page.yaml")["login"].rules):
         yield Limiter("login")
 
 

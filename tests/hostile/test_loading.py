@@ -9,13 +9,13 @@ from django.core.exceptions import ValidationError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from django_ratelimit_rules import rulestext
 from django_ratelimit_rules.engine import Ruleset, as_rule, plan
 from django_ratelimit_rules.engine.calls import values
 from django_ratelimit_rules.engine.properties import normalise
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule as RuleRow
-from django_ratelimit_rules.rulesfile import read_text
+from django_ratelimit_rules.rulesets import text as ruleset_text
+from django_ratelimit_rules.rulesets.file import read_text
 from tests.hostile.strategies import anything, identifiers, json_values, rules
 
 BROAD = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -65,7 +65,7 @@ def test_a_row_is_clean_or_refused_by_its_fields(said):
 )
 def test_a_file_of_rules_is_read_or_refused_with_its_line(said, suffix):
     text = json.dumps(said) if suffix == ".json" else yaml.safe_dump(said, allow_unicode=True)
-    for load in (read_text, rulestext.load):
+    for load in (read_text, ruleset_text.load):
         tiers, refusal = attempt(InvalidRulesFile, load, text, "rules" + suffix)
         assert str(refusal).startswith(f"rules{suffix}") if refusal else set(tiers) <= set(said)
 
@@ -96,7 +96,7 @@ BOMB = "a: &a [x, x, x]\n" + "".join(f"b{n}: &b{n} [*{'a' if n == 0 else f'b{n -
 @example('{"search": "\\ud800"}', ".json")
 @given(anything | st.text("-:{}[]&*!?|>'\"#%@`, \n\tab0.e_", max_size=200), st.sampled_from([".json", ".yaml"]))
 def test_any_text_at_all_is_read_or_refused(text, suffix):
-    for load in (read_text, rulestext.load):
+    for load in (read_text, ruleset_text.load):
         _, refusal = attempt(InvalidRulesFile, load, text, "rules" + suffix)
         assert refusal is None or str(refusal)
 

@@ -8,8 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ... import rulesdiff, rulestext, versions
 from ...exceptions import InvalidRulesFile
+from ...rulesets import diff as ruleset_diff
+from ...rulesets import history
+from ...rulesets import text as ruleset_text
 
 
 class Command(BaseCommand):
@@ -27,11 +29,11 @@ class Command(BaseCommand):
     def handle(self, *, file: str, prune: bool, reason: str, user: str, **options: Any) -> None:
         """Write the rows, and say what changed."""
         try:
-            rulesets = rulestext.load_file(file)
-            before = rulestext.stored(None if prune else rulesets)
-            author = versions.Author(user=user, action=f"ratelimit_apply {file}", reason=reason)
-            names = versions.apply(rulesets, author, prune=prune)
+            rulesets = ruleset_text.load_file(file)
+            before = ruleset_text.stored(None if prune else rulesets)
+            author = history.Author(user=user, action=f"ratelimit_apply {file}", reason=reason)
+            names = history.apply(rulesets, author, prune=prune)
         except (InvalidRulesFile, DatabaseError) as error:
             raise CommandError(str(error)) from error
-        changes = rulesdiff.compare(before, rulestext.stored(names))
-        self.stdout.write(rulesdiff.as_text(changes) or "Nothing changed.\n", ending="")
+        changes = ruleset_diff.compare(before, ruleset_text.stored(names))
+        self.stdout.write(ruleset_diff.as_text(changes) or "Nothing changed.\n", ending="")

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ... import findings
 from ...engine.lint import Finding, Severity
+from ...rulesets import findings
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import rulestext
+from ...rulesets import text as ruleset_text
 
 
 class Command(BaseCommand):
@@ -22,10 +22,10 @@ class Command(BaseCommand):
     def handle(self, *, limiters: list[str], **options: Any) -> None:
         """Write the text; refuse names that there are not, which a script would take for empty rulesets."""
         if not limiters:
-            self.stdout.write(rulestext.stored_text(), ending="")
+            self.stdout.write(ruleset_text.stored_text(), ending="")
             return
-        said = rulestext.stored(limiters)
+        said = ruleset_text.stored(limiters)
         missing = [name for name in limiters if name not in said]
         if missing:
             raise CommandError(f"the admin has no ruleset {', '.join(missing)}")
-        self.stdout.write(rulestext.dump(said), ending="")
+        self.stdout.write(ruleset_text.dump(said), ending="")

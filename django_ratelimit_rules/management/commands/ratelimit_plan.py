@@ -8,8 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import rulesdiff, rulestext
 from ...exceptions import InvalidRulesFile
+from ...rulesets import diff as ruleset_diff
+from ...rulesets import text as ruleset_text
 
 
 class Command(BaseCommand):
@@ -27,14 +28,14 @@ class Command(BaseCommand):
     def handle(self, *, file: str, prune: bool, **options: Any) -> None:
         """Write the changes."""
         try:
-            rulesets = rulestext.load_file(file)
+            rulesets = ruleset_text.load_file(file)
         except InvalidRulesFile as error:
             raise CommandError(str(error)) from error
-        changes = rulesdiff.compare(
-            rulestext.stored(None if prune else rulesets),
-            {name: rulestext.of_tier(tier) for name, tier in rulesets.items()},
+        changes = ruleset_diff.compare(
+            ruleset_text.stored(None if prune else rulesets),
+            {name: ruleset_text.of_tier(tier) for name, tier in rulesets.items()},
         )
         if changes:
-            self.stdout.write(rulesdiff.as_text(changes), ending="")
+            self.stdout.write(ruleset_diff.as_text(changes), ending="")
             sys.exit(2)
         self.stdout.write("Nothing would change.")

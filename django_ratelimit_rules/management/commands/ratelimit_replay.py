@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ... import rulesfile
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...replay import drafts, replay, text
-from ...tiers import Tier
+from ...rulesets import file as rules_file
+from ...rulesets.tiers import Tier
 from ..traffic import RECORD, opened
 
 
@@ -66,7 +66,7 @@ class Command(BaseCommand):
 
     def _rules(self, file: str | None, tier: Tier, limiter: str | None) -> dict[str, Ruleset]:
         try:
-            found = drafts.drafts(rulesfile.read(file), tier) if file else drafts.live()
+            found = drafts.drafts(rules_file.read(file), tier) if file else drafts.live()
         except InvalidRulesFile as error:
             raise CommandError(str(error)) from error
         if limiter is not None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ... import live, rulesets, rulesfile
+from ... import live, rulesets
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable
 from ...replay import drafts, suggesting, suggestions
 from ...replay.suggesting import Distribution
+from ...rulesets import file as rules_file
 from ..traffic import RECORD, opened
 
 
@@ -84,7 +85,7 @@ class Command(BaseCommand):
 def _of_rule(limiter: str, options: dict[str, Any]) -> Ruleset:
     found = rulesets.get(limiter)
     if options["rules"]:
-        said = rulesfile.read(options["rules"])
+        said = rules_file.read(options["rules"])
         if limiter not in said:
             raise LookupError(f"{options['rules']} has no limiter {limiter}")
         found = drafts.drafts(said)[limiter]

@@ -16,8 +16,8 @@ from django.db import connections, router, transaction
 from django.db.models import BooleanField, DateTimeField, JSONField, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from .engine import check_partition
-from .exceptions import UNREADABLE, InvalidRule
+from ..engine import check_partition
+from ..exceptions import UNREADABLE, InvalidRule
 from .tiers import TierRules, tier_rules
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Rows:
         Raises whatever the database does.
         """
         # Not before the first load: the app must be importable before Django's models are ready.
-        from .models import Ruleset
+        from ..models import Ruleset
 
         # From the primary: a replica may lag behind the commit that asked for this load.
         database = router.db_for_write(Ruleset)
@@ -127,7 +127,7 @@ def unchanged(made: Mapping[int, Made], said: Mapping[int, list[Columns]]) -> di
 
 def rows_of(database: str) -> dict[int, list[Columns]]:
     """Return what each ruleset's rows say, its own first, by its key: to be compared, not to be read."""
-    from .models import Rule, Ruleset
+    from ..models import Rule, Ruleset
 
     said = {row[0]: [row] for row in _columns(Ruleset.objects.using(database).order_by("pk"), "pk")}
     for row in _columns(Rule.objects.using(database).order_by("position", "pk"), "ruleset_id"):

@@ -10,25 +10,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from . import checkpoints, rulesets
-from .engine import Rule
-from .engine.lint import Finding, Severity, Surroundings, lint
-from .exceptions import UNREADABLE, UnknownProperty
-from .identifiers import registry
-from .models import Rule as RuleRow
-from .models import Ruleset as RulesetRow
-from .tiers import Tier, TierRules, Tiers, stated_partition
+from .. import rulesets
+from ..engine import Rule
+from ..engine.lint import (
+    Finding,
+    Severity,
+    Surroundings,
+    lint,
+)
+from ..exceptions import UNREADABLE, UnknownProperty
+from ..identifiers import registry
+from ..models import Rule as RuleRow
+from ..models import Ruleset as RulesetRow
+from . import limiter_names
+from .tiers import (
+    Tier,
+    TierRules,
+    Tiers,
+    stated_partition,
+)
 
 
 def of_limiter(name: str, rows: Iterable[RuleRow]) -> list[Finding]:
     """Return the findings of one limiter, whose rules in the database are ``rows``."""
-    return _of_limiter(name, rows, name in checkpoints.named())
+    return _of_limiter(name, rows, name in limiter_names.named())
 
 
 def everywhere() -> dict[str, list[Finding]]:
     """Return the findings of all limiters that code asks or some tier has rules for; those without any as well."""
     rows = {ruleset.name: list(ruleset.rules.all()) for ruleset in RulesetRow.objects.prefetch_related("rules")}
-    asked = checkpoints.named()
+    asked = limiter_names.named()
     return {
         name: _of_limiter(name, rows.get(name, ()), name in asked)
         for name in sorted(asked | rulesets.limiters() | set(rows))

@@ -19,13 +19,21 @@ from django.core.exceptions import ValidationError
 from django.db import router
 from django.db.models import QuerySet
 
-from . import engine, rulesrows, yamltext
-from .engine.rules import FIELDS, NOTES
-from .engine.values import format_duration
-from .exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
-from .models import Rule, Ruleset, as_stored, is_storable, made_of
-from .rulesfile import read, read_text
-from .runtime.memo import remembered
+from .. import engine
+from ..engine.rules import FIELDS, NOTES
+from ..engine.values import format_duration
+from ..exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
+from ..models import (
+    Rule,
+    Ruleset,
+    as_stored,
+    is_storable,
+    made_of,
+)
+from ..runtime.memo import remembered
+from . import rows as rule_rows
+from . import yaml_writer
+from .file import read, read_text
 from .tiers import TierRules
 
 # One ruleset as the text has it: description, mode, failure_mode, partition_by, rules; JSON values only, no defaults.
@@ -46,7 +54,7 @@ POSITION_STEP = 10
 class Text(NamedTuple):
     """What one ruleset's rows said, and that as YAML."""
 
-    rows: list[rulesrows.Columns]
+    rows: list[rule_rows.Columns]
     name: str
     text: str
 
@@ -96,24 +104,24 @@ def rule_of(rule: engine.Rule) -> Plain:
 
 def same(one: Any, other: Any) -> bool:
     """Whether two values read the same as text: to Python 1, 1.0 and True are equal, but conditions tell them apart."""
-    return repr(one) == repr(other) or yamltext.inline(one) == yamltext.inline(other)
+    return repr(one) == repr(other) or yaml_writer.inline(one) == yaml_writer.inline(other)
 
 
 def stored_text() -> str:
     """Return the whole admin tier as YAML. A ruleset whose rows say what they said the last time is not made anew."""
     global _texts
-    said = rulesrows.rows_of(router.db_for_write(Ruleset))
-    known = rulesrows.unchanged(_texts, said)
+    said = rule_rows.rows_of(router.db_for_write(Ruleset))
+    known = rule_rows.unchanged(_texts, said)
     changed = rows().filter(pk__in=said.keys() - known.keys())
     made = {row.pk: Text(said[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
     # Swapped whole: another thread may be at it.
     _texts = texts = {**known, **made}
-    return yamltext.join(each.text for each in sorted(texts.values(), key=lambda each: each.name))
+    return yaml_writer.join(each.text for each in sorted(texts.values(), key=lambda each: each.name))
 
 
 def dump(rulesets: Rulesets) -> str:
     """Return rulesets as YAML, in alphabetical order."""
-    return yamltext.write({name: rulesets[name] for name in sorted(rulesets)})
+    return yaml_writer.write({name: rulesets[name] for name in sorted(rulesets)})
 
 
 def load(text: str, name: str) -> dict[str, TierRules]:

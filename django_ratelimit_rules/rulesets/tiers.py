@@ -14,9 +14,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .conf import settings
-from .engine import FailureMode, KeyWriter, Mode, Rule, Ruleset, as_rule, check_partition, check_unique_names
-from .exceptions import InvalidRule
+from ..conf import settings
+from ..engine import (
+    FailureMode,
+    KeyWriter,
+    Mode,
+    Rule,
+    Ruleset,
+    as_rule,
+    check_partition,
+    check_unique_names,
+)
+from ..exceptions import InvalidRule
 
 logger = logging.getLogger(__name__)
 

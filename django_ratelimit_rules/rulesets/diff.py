@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import engine, yamltext
-from .engine.rules import NOTES
-from .exceptions import UNREADABLE, InvalidRule
-from .rulestext import DEFAULTS, ORDER, RULESET_FIELDS, Plain, Rulesets, same
+from .. import engine
+from ..engine.rules import NOTES
+from ..exceptions import UNREADABLE, InvalidRule
+from . import yaml_writer
+from .text import (
+    DEFAULTS,
+    ORDER,
+    RULESET_FIELDS,
+    Plain,
+    Rulesets,
+    same,
+)
 
 DEFAULT_WORDS = {"mode": "not stated", "failure_mode": "not stated"}
 # Texts that need no quotes.
@@ -85,11 +93,11 @@ def _fields(before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence
 def _shown(name: str, said: Mapping[str, Any]) -> str:
     if name in said:
         # Quotes only where there is something to tell apart from the words around it.
-        return said[name] if name in PLAIN and said[name].isprintable() else yamltext.inline(said[name])
+        return said[name] if name in PLAIN and said[name].isprintable() else yaml_writer.inline(said[name])
     default = DEFAULTS.get(name)
     if name in DEFAULT_WORDS or default is None or default == "":
         return DEFAULT_WORDS.get(name, "none")
-    return yamltext.inline(list(default) if isinstance(default, tuple) else default)
+    return yaml_writer.inline(list(default) if isinstance(default, tuple) else default)
 
 
 def _sentence(rule: Plain) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 from django.urls import get_resolver
 
-from . import rulesets
-from .conf import settings
+from .. import rulesets
+from ..conf import settings
 
 # The limiters that this process has made, so that the system check can name those without rules.
 asked: set[str] = set()

@@ -22,9 +22,15 @@ from typing import Any
 
 import yaml
 
-from .engine import FailureMode, Mode, Rule, as_rule, check_unique_names
-from .engine.rules import check_name
-from .exceptions import InvalidRule, InvalidRulesFile
+from ..engine import (
+    FailureMode,
+    Mode,
+    Rule,
+    as_rule,
+    check_unique_names,
+)
+from ..engine.rules import check_name
+from ..exceptions import InvalidRule, InvalidRulesFile
 from .tiers import TierRules, tier_rules
 
 Stamp = tuple[int, int, int]

@@ -16,11 +16,11 @@ from django.apps import AppConfig
 from django.db import connections, router, transaction
 from django.db.models.signals import post_migrate
 
-from . import rulesets, signals
-from .conf import settings
-from .counters.aliases import current
-from .exceptions import CountersUnavailable
-from .runtime import background, log_sampling
+from .. import rulesets, signals
+from ..conf import settings
+from ..counters.aliases import current
+from ..exceptions import CountersUnavailable
+from ..runtime import background, log_sampling
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Follower:
 
 
 def _database() -> str:
-    from .models import Ruleset
+    from ..models import Ruleset
 
     return str(router.db_for_write(Ruleset))
 
@@ -129,5 +129,5 @@ def _migrated(*, app_config: AppConfig, using: str, **_: object) -> None:
 def connect() -> None:
     """Listen for rule changes; called once by the app config."""
     background.every(0, follower.look)
-    signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.refresher")
-    post_migrate.connect(_migrated, dispatch_uid="django_ratelimit_rules.refresher")
+    signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.rulesets.refresh")
+    post_migrate.connect(_migrated, dispatch_uid="django_ratelimit_rules.rulesets.refresh")

@@ -20,14 +20,21 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import connections
 
-from . import signals
-from .conf import settings
-from .engine import Rule, Ruleset
-from .exceptions import InvalidRulesFile
-from .rulesfile import Stamp, read, stamp_of
-from .rulesrows import Rows
-from .runtime import log_sampling
-from .tiers import EffectiveRuleset, Snapshot, Tier, TierRules, Tiers, tier_rules
+from .. import signals
+from ..conf import settings
+from ..engine import Rule, Ruleset
+from ..exceptions import InvalidRulesFile
+from ..runtime import log_sampling
+from .file import Stamp, read, stamp_of
+from .rows import Rows
+from .tiers import (
+    EffectiveRuleset,
+    Snapshot,
+    Tier,
+    TierRules,
+    Tiers,
+    tier_rules,
+)
 
 logger = logging.getLogger(__name__)
 
