@@ -13,24 +13,18 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import (
-            checks,
-            clients,
-            divergence,
-            live,
-            logs,
-            metrics,
-            outcomes,
-            recording,
-        )
+        from . import checks
+        from .http import settling
+        from .legacy_ import divergence
+        from .monitoring import exceeding_clients, last_hour, log_lines, metrics, recording
         from .rulesets import refresh
 
         metrics.connect()
-        logs.connect()
-        live.connect()
-        clients.connect()
+        log_lines.connect()
+        last_hour.connect()
+        exceeding_clients.connect()
         divergence.connect()
         recording.connect()
-        outcomes.connect()
+        settling.connect()
         refresh.connect()
         checks.connect()

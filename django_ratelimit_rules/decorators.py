@@ -14,11 +14,11 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import iscoroutinefunction
 
 from .conf import settings
+from .http.checkpoint import Cost, Facts, Question
+from .http.responses import ablocked_response, add_headers, blocked_response
+from .http.settling import Answering
 from .legacy import Legacy, abeside, beside, bound
 from .limiter import Limiter
-from .outcomes import Answering
-from .questions import Cost, Facts, Question
-from .responses import ablocked_response, add_headers, blocked_response
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -15,10 +15,10 @@ from django.http.response import HttpResponseBase
 
 from .comparing import Verdict, verdict_of
 from .engine import Mode, Outcome, Result
+from .http.checkpoint import Question
+from .http.responses import ablocked_response, add_headers, blocked_response
+from .http.settling import Answering
 from .limiter import compare
-from .outcomes import Answering
-from .questions import Question
-from .responses import ablocked_response, add_headers, blocked_response
 
 # Called as the view is; says True to block, or refuses in its own way: see comparing.verdict_of. An adapter that has to
 # know the view, as the decorator did that it stands for, has a ``for_view(view)`` that returns such a function.

@@ -16,10 +16,8 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 
 from . import (
-    decisions,
     engine,
     identifiers,
-    recording,
     rulesets,
     signals,
 )
@@ -47,6 +45,7 @@ from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 from .identifiers.state import results_of
+from .monitoring import decisions, recording
 from .rulesets import limiter_names
 from .runtime import background, threads
 

@@ -1,29 +1,15 @@
-"""Log lines of the app's decisions, under the logger ``django_ratelimit_rules``, and a filter for the site's own lines.
+"""A filter that adds to a site's own log lines the limits that the request met.
 
-Results go in, lines come out: one physical line each, whatever the values hold. A line names limiters, rules and the
-counter, in whose key a value that a client wrote stands as a digest; no other value of a request enters one. Loads no
-model, because Django makes the filters of ``LOGGING`` before the apps are ready.
+Log records go in and out. Loads no model, because Django makes the filters of ``LOGGING`` before the apps are ready.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from django.core.signals import setting_changed
-
-from . import signals
-from .engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
-from .engine.comparison import nearest_limit, would_block
-from .engine.plans import NONE, Terms
-from .engine.results import BLOCK
+from .engine import Result
 from .identifiers.current import current_request
-from .runtime import log_sampling
-
-logger = logging.getLogger("django_ratelimit_rules")
-
-MAX_ERROR = 500
 
 
 class RateLimitsFilter(logging.Filter):
@@ -51,114 +37,3 @@ def _outcomes(results: Mapping[str, Result]) -> Iterator[str]:
             yield f"{limiter}:{result.rule}:skip"
         if result.error:
             yield f"{limiter}:-:error"
-
-
-def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
-    """Receiver of ``signals.checked``: a line for each log rule exceeded, and for some blocks, some bypasses and some
-    calls that lack what a rule counts distinct values of."""
-    if plan is not None and plan.passed_over:
-        _log_passed_over(limiter, plan.passed_over)
-    if result.skipped and _chosen(log_sampling.nth(f"skipped.{limiter}.{result.rule}")):
-        logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
-    if not result.exceeded:
-        return
-    hits = plan.hits if plan is not None else NONE
-    keys = hits.keys
-    for number, evaluation in enumerate(result.evaluations):
-        if not evaluation.exceeded:
-            continue
-        terms, key = (hits.terms[number], keys[number]) if number < len(keys) else (None, "-")
-        if evaluation.result is not BLOCK:
-            _log_exceeded(limiter, evaluation, key, ruleset.version, None, logging.INFO)
-        elif _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
-            _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
-
-
-def log_refusal(limiter: str, result: Result, ruleset: Ruleset, plan: Plan, _seconds: float) -> None:
-    """As :func:`log_check`, of one rule's refusal that is said again."""
-    hits, evaluation = plan.hits, result.evaluations[0]
-    key = hits.keys[0]
-    if _chosen(_refused(limiter, evaluation, hits.terms[0], key, result.cost)):
-        _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
-
-
-def _log_passed_over(limiter: str, rules: Iterable[Rule]) -> None:
-    for rule in rules:
-        if _chosen(log_sampling.nth(f"passed_over.{limiter}.{rule.name}")):
-            logger.warning(
-                "Rate limit passed over: limiter=%s rule=%s count_distinct=%s: the call has no such property",
-                *(limiter, rule.name, rule.count_distinct),
-            )
-
-
-def _log_exceeded(
-    limiter: str, evaluation: Evaluation, key: str, version: int | None, decision: str | None, level: int
-) -> None:
-    logger.log(
-        level,
-        "Rate limit exceeded: limiter=%s rule=%s action=%s result=%s count=%s used=%s limit=%s period=%ss counter=%s"
-        + ("" if version is None else f" version={version}")
-        + ("" if decision is None else f" decision={decision}"),
-        limiter,
-        evaluation.rule,
-        evaluation.action,
-        evaluation.result,
-        evaluation.count,
-        evaluation.used,
-        evaluation.limit,
-        evaluation.period,
-        key,
-    )
-
-
-def _chosen(number: int) -> bool:
-    """Choose the 1st, 2nd, 4th, 8th …: a flood must not become a flood of lines."""
-    return number & (number - 1) == 0
-
-
-def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str, cost: float) -> int:
-    """Return which refused call of its counter this is, over all processes where the counter knows it."""
-    # Only fixed windows keep a tally of refused calls; a ban stands still, and looking adds nothing.
-    if terms and not (evaluation.banned or terms.looked or cost == 0):
-        rule = terms.rule
-        if rule.algorithm is Algorithm.FIXED_WINDOW and rule.count_distinct is None:
-            return math.ceil((evaluation.count - evaluation.used) / cost)
-    return log_sampling.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
-
-
-def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool) -> None:
-    """Receiver of ``signals.compared``: both verdicts, at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
-    if not _chosen(log_sampling.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
-        return
-    logger.log(
-        logging.WARNING if agreement == "diverge" else logging.INFO,
-        "Rate limiters compared: limiter=%s agreement=%s boundary=%s legacy=%s ours=%s rule=%s used=%s limit=%s",
-        *(limiter, agreement, "true" if boundary else "false"),
-        *("block" if blocked else "allow" for blocked in (legacy_blocked, would_block(result))),
-        *("-" if value is None else value for value in nearest_limit(result).values()),
-    )
-
-
-def log_failure(limiter: str, error: Exception, failure_mode: FailureMode) -> None:
-    """Receiver of ``signals.failed``: one line per limiter and minute."""
-    if log_sampling.due(f"failed.{limiter}"):
-        logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
-
-
-def _forget(*, setting: str, **_: object) -> None:
-    """A failure of another Redis than before is news: a project's tests put one after the other."""
-    if setting == "CACHES":
-        log_sampling.forget()
-
-
-def _one_line(error: Exception) -> str:
-    """Return an error's message with line breaks and other control characters escaped, and an end to it."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:MAX_ERROR])
-
-
-def connect() -> None:
-    """Listen to the app's signals; called once by the app config."""
-    signals.checked.tell(log_check, refused_again=log_refusal)
-    signals.failed.tell(log_failure)
-    signals.compared.tell(log_comparison)
-    setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.logs")

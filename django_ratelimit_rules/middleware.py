@@ -18,10 +18,10 @@ from django.http.response import HttpResponseBase
 
 from .conf import PREFIX, settings
 from .exceptions import InvalidRule
+from .http.responses import ablocked_response, add_headers, blocked_response
+from .http.settling import Answering
 from .identifiers.state import results_of
 from .limiter import Limiter, RateLimited
-from .outcomes import Answering
-from .responses import ablocked_response, add_headers, blocked_response
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 
-from . import decisions, rulesets
+from . import rulesets
 from .counters.aliases import current
 from .engine import FailureMode, Mode, Rule, Ruleset
 from .engine.rules import check_name
 from .limiter import forget_local_counters
+from .monitoring import decisions
 from .rulesets.tiers import Tier, Tiers, tier_rules
 from .runtime import log_sampling
 

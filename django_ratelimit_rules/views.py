@@ -11,8 +11,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from . import mylimits
 from .exceptions import CountersUnavailable
+from .http import my_limits as mylimits
 
 
 @never_cache

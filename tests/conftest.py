@@ -12,16 +12,16 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import (
-    clients,
+from django_ratelimit_rules import rulesets
+from django_ratelimit_rules.counters.aliases import current
+from django_ratelimit_rules.legacy_ import divergence
+from django_ratelimit_rules.limiter import forget_local_counters
+from django_ratelimit_rules.monitoring import (
     decisions,
-    divergence,
+    exceeding_clients,
     live,
     recording,
-    rulesets,
 )
-from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.limiter import forget_local_counters
 from django_ratelimit_rules.rulesets import refresh, snapshot
 from django_ratelimit_rules.runtime import log_sampling
 from tests.servers import postgresql_server, redis_server
@@ -57,7 +57,7 @@ def _fresh(monkeypatch) -> None:
     decisions.forget()
     live.forget()
     recording.forget()
-    clients.forget()
+    exceeding_clients.forget()
     divergence.forget()
     monkeypatch.setattr(snapshot, "_code", dict(snapshot._code))
     rulesets.forget()

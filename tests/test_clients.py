@@ -10,10 +10,11 @@ import time
 import pytest
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, clients
-from django_ratelimit_rules.clients import Clients, last_hour
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.monitoring import exceeding_clients
+from django_ratelimit_rules.monitoring.exceeding_clients import Clients
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
@@ -44,7 +45,7 @@ def test_each_client_that_exceeded_counts_once_for_each_rule(limiter):
     for address, calls in (("203.0.113.1", 1), ("203.0.113.2", 2), ("203.0.113.3", 9), ("203.0.113.4", 3)):
         for _ in range(calls):
             limiter.check({"ip": address})
-    assert last_hour("search", ["shadow", "all", "none"]) == {
+    assert exceeding_clients.of_rules("search", ["shadow", "all", "none"]) == {
         "shadow": Clients(3, False),
         "all": Clients(2, False),
         "none": Clients(0, False),
@@ -55,33 +56,33 @@ def test_processes_are_told_together_and_one_client_of_two_counts_once():
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
     for _ in range(2):
         subprocess.run([sys.executable, "-c", PROCESS], env=environment, check=True)
-    assert last_hour("shared", ["all"])["all"].number == 3
+    assert exceeding_clients.of_rules("shared", ["all"])["all"].number == 3
 
 
 def test_an_hour_later_a_client_is_forgotten(limiter, redis_client):
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
-    clients.write()
+    exceeding_clients.write()
     (key,) = keys(redis_client)
     redis_client.zadd(key, {"before": int(time.time()) - 3601})
-    assert last_hour("search", ["all"])["all"].number == 1
+    assert exceeding_clients.of_rules("search", ["all"])["all"].number == 1
     for _ in range(3):
         limiter.check({"ip": "203.0.113.2"})
-    assert last_hour("search", ["all"])["all"].number == 2
+    assert exceeding_clients.of_rules("search", ["all"])["all"].number == 2
     assert redis_client.zscore(key, "before") is None
 
 
 def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(clients, "MOST", 50)
-    monkeypatch.setattr(background.tasks[clients.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(exceeding_clients, "MOST", 50)
+    monkeypatch.setattr(background.tasks[exceeding_clients.write], "called", time.monotonic() + 60)
     with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 0})]):
         for number in range(80):
             limiter.check({"ip": f"198.51.100.{number}"})
-        assert sum(map(len, clients._noted.values())) == 50
-        clients.write()
+        assert sum(map(len, exceeding_clients._noted.values())) == 50
+        exceeding_clients.write()
         for number in range(80, 120):
             limiter.check({"ip": f"198.51.100.{number}"})
-        assert last_hour("search", ["all"])["all"] == Clients(50, True)
+        assert exceeding_clients.of_rules("search", ["all"])["all"] == Clients(50, True)
     (key,) = keys(redis_client)
     assert redis_client.zcard(key) == 50
     assert 3590 <= redis_client.ttl(key) <= 3600
@@ -90,11 +91,11 @@ def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client,
 
 
 def test_a_check_itself_writes_nothing_and_the_thread_does(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(background.tasks[clients.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(background.tasks[exceeding_clients.write], "called", time.monotonic() + 60)
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
     assert keys(redis_client) == []
-    monkeypatch.setattr(background.tasks[clients.write], "called", 0.0)
+    monkeypatch.setattr(background.tasks[exceeding_clients.write], "called", 0.0)
     background.ensure()
     wait_until(lambda: keys(redis_client), 15, "the thread's write")
 
@@ -103,12 +104,12 @@ def test_switched_off_nothing_is_noted_and_without_redis_nothing_breaks(limiter,
     settings.RATELIMIT_RULES_LIVE = False
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
-    assert clients._noted == {}
+    assert exceeding_clients._noted == {}
     settings.RATELIMIT_RULES_LIVE = True
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
-    clients.write()
+    exceeding_clients.write()
 
 
 @pytest.fixture

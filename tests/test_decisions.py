@@ -9,11 +9,12 @@ import pytest
 from django.test import RequestFactory
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, clients, decisions, live, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.monitoring import decisions, exceeding_clients, last_hour
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 
 COUNTING = {"characteristics": ["ip"], "limit": 0, "period": 60}
@@ -202,8 +203,8 @@ def test_no_page_of_the_admin_breaks_over_what_others_wrote_under_our_keys(admin
     rule = RuleRow.objects.create(ruleset=ruleset, name="all", characteristics=["ip"], limit=0, period=60)
     with override_ruleset("search", [Rule("all", characteristics=["ip"], limit=0, period=60)]):
         Limiter("search").check({"ip": "203.0.113.7"})
-        clients.write()
-        live.write()
+        exceeding_clients.write()
+        last_hour.write()
         keys = redis_client.keys("*search*") + redis_client.keys("*decision*")
         assert len(keys) >= 4
         for key in keys:

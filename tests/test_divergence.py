@@ -10,9 +10,10 @@ import time
 import pytest
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, divergence
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.divergence import HOUR, KEPT_HOURS, last_day
+from django_ratelimit_rules.legacy_ import divergence
+from django_ratelimit_rules.legacy_.divergence import HOUR, KEPT_HOURS, last_day
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import free_port, wait_until

@@ -12,8 +12,10 @@ from itertools import pairwise
 
 import pytest
 
-from django_ratelimit_rules import Limiter, Rule, live
-from django_ratelimit_rules.live import Totals, heaviest, last_hour
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.monitoring import fullest_counters, last_hour
+from django_ratelimit_rules.monitoring.fullest_counters import heaviest
+from django_ratelimit_rules.monitoring.last_hour import Totals
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until
@@ -54,7 +56,7 @@ def test_calls_exceeded_and_blocked_are_told_for_each_rule(limiter):
     for _ in range(4):
         limiter.check({"ip": "203.0.113.7"})
     limiter.check({"user": "boss"})
-    hour = last_hour("search")
+    hour = last_hour.of_limiter("search")
     assert {name: series.totals for name, series in hour.rules.items()} == {
         "staff": Totals(1, 0, 0),
         "shadow": Totals(4, 3, 0),
@@ -71,16 +73,16 @@ def test_in_a_dry_run_all_calls_tell_how_many_would_have_been_refused(limiter):
     with override_ruleset("search", mode="dry_run"):
         for _ in range(5):
             limiter.check({"ip": "203.0.113.7"})
-        assert last_hour("search").all.totals == Totals(5, 3, 0)
+        assert last_hour.of_limiter("search").all.totals == Totals(5, 3, 0)
 
 
 def test_what_a_replay_counted_is_told_in_the_minutes_that_it_names(limiter):
     minute = int(time.time()) // 60 - 30
-    with live.by_clock(lambda: minute * 60):
+    with last_hour.by_clock(lambda: minute * 60):
         for _ in range(7):
             limiter.check({"ip": "203.0.113.7"})
     limiter.check({"ip": "203.0.113.7"})
-    hour = last_hour("search")
+    hour = last_hour.of_limiter("search")
     place = minute - hour.first // 60
     assert hour.of("all").calls[: place + 5] == (0,) * place + (7, 0, 0, 0, 0)
     assert sum(hour.of("all").calls) == 8
@@ -91,7 +93,7 @@ def test_looking_and_a_ruleset_that_is_off_count_nothing(limiter):
     limiter.explain({"ip": "203.0.113.7"})
     with override_ruleset("search", mode="off"):
         limiter.check({"ip": "203.0.113.7"})
-    assert last_hour("search").all.totals == Totals(0, 0, 0)
+    assert last_hour.of_limiter("search").all.totals == Totals(0, 0, 0)
 
 
 def test_asynchronous_checks_and_threads_are_all_counted(limiter):
@@ -106,7 +108,7 @@ def test_asynchronous_checks_and_threads_are_all_counted(limiter):
         thread.start()
     for thread in threads:
         thread.join()
-    assert last_hour("search").rules["all"].totals == Totals(250, 248, 248)
+    assert last_hour.of_limiter("search").rules["all"].totals == Totals(250, 248, 248)
 
 
 @pytest.mark.parametrize("metrics_files", [False, True])
@@ -121,8 +123,11 @@ def test_processes_are_told_together_also_those_that_ended(metrics_files, tmp_pa
             assert process.stdout.readline().strip() == b"done"
         # One of them ends at once, and writes on its way out; the other one's thread writes within some seconds.
         processes[0].communicate(timeout=20)
-        wait_until(lambda: last_hour("shared").all.calls and last_hour("shared").all.totals.calls == 50, 20)
-        assert last_hour("shared").rules["all"].totals == Totals(50, 20, 20)
+        wait_until(
+            lambda: last_hour.of_limiter("shared").all.calls and last_hour.of_limiter("shared").all.totals.calls == 50,
+            20,
+        )
+        assert last_hour.of_limiter("shared").rules["all"].totals == Totals(50, 20, 20)
     finally:
         for process in processes:
             process.kill()
@@ -136,7 +141,7 @@ def test_a_process_writes_by_its_own_thread_within_seconds(limiter, redis_client
 
 
 def test_a_check_itself_writes_nothing_but_its_counters(limiter, redis_client, monkeypatch):
-    monkeypatch.setattr(background.tasks[live.write], "called", time.monotonic() + 60)
+    monkeypatch.setattr(background.tasks[last_hour.write], "called", time.monotonic() + 60)
     for _ in range(100):
         limiter.check({"ip": "203.0.113.7"})
     assert live_keys(redis_client) == []
@@ -145,7 +150,7 @@ def test_a_check_itself_writes_nothing_but_its_counters(limiter, redis_client, m
 def test_what_is_kept_is_one_small_hash_a_minute_for_two_hours(limiter, redis_client):
     for number in range(200):
         limiter.check({"ip": f"203.0.113.{number}"})
-    live.write()
+    last_hour.write()
     written = live_keys(redis_client)
     assert len(written) <= 2
     for key in written:
@@ -157,7 +162,7 @@ def test_an_hour_ago_is_over(limiter, redis_client):
     now = int(time.time()) // 60
     for minutes_ago, calls in ((0, 1), (59, 2), (60, 4), (90, 8)):
         redis_client.hset(live_key(redis_client, limiter, now - minutes_ago), "all:calls", calls)
-    assert last_hour("search").rules["all"].totals.calls in (3, 1)
+    assert last_hour.of_limiter("search").rules["all"].totals.calls in (3, 1)
 
 
 def live_key(redis_client, limiter, minute: int) -> str:
@@ -167,10 +172,10 @@ def live_key(redis_client, limiter, minute: int) -> str:
 @pytest.mark.parametrize("field", [b"all:calls", b"", b":", b"\xff", b"all:calls:x", b"what"])
 def test_what_others_wrote_there_does_no_harm(limiter, redis_client, field):
     limiter.check({"ip": "203.0.113.7"})
-    live.write()
+    last_hour.write()
     [key] = live_keys(redis_client)[-1:]
     redis_client.hset(key, field, b"\xfe not a number")
-    assert last_hour("search").all.totals.calls == 1
+    assert last_hour.of_limiter("search").all.totals.calls == 1
 
 
 def test_without_redis_nothing_is_lost_for_an_hour_and_no_more_is_kept(limiter, settings):
@@ -178,19 +183,19 @@ def test_without_redis_nothing_is_lost_for_an_hour_and_no_more_is_kept(limiter, 
     working = settings.CACHES
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     for _ in range(3):
-        live.write()
-    live._counts[("search", int(time.time()) // 60 - 90)] = {live.ALL: [7, 0, 0]}
-    live.write()
-    assert len(live._counts) == 1
+        last_hour.write()
+    last_hour._counts[("search", int(time.time()) // 60 - 90)] = {last_hour.ALL: [7, 0, 0]}
+    last_hour.write()
+    assert len(last_hour._counts) == 1
     settings.CACHES = working
-    assert last_hour("search").all.totals == Totals(1, 0, 0)
+    assert last_hour.of_limiter("search").all.totals == Totals(1, 0, 0)
 
 
 def test_switched_off_nothing_is_counted_written_or_told(limiter, settings, redis_client):
     settings.RATELIMIT_RULES_LIVE = False
     limiter.check({"ip": "203.0.113.7"})
-    live.write()
-    assert (live._counts, live_keys(redis_client), last_hour("search")) == ({}, [], None)
+    last_hour.write()
+    assert (last_hour._counts, live_keys(redis_client), last_hour.of_limiter("search")) == ({}, [], None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -198,10 +203,10 @@ def test_a_forked_child_does_not_count_its_parents_calls_again(limiter):
     limiter.check({"ip": "203.0.113.7"})
     child = os.fork()
     if child == 0:
-        live.write()
+        last_hour.write()
         os._exit(0)
     os.waitpid(child, 0)
-    assert last_hour("search").all.totals.calls == 1
+    assert last_hour.of_limiter("search").all.totals.calls == 1
 
 
 @pytest.mark.parametrize(
@@ -245,7 +250,7 @@ def test_distinct_values_weigh_by_their_number_and_computed_limits_are_left_out(
 
 
 def test_no_more_than_two_thousand_counters_are_looked_at_and_foreign_keys_are_not(redis_client, monkeypatch):
-    monkeypatch.setattr(live, "MOST_KEYS", 50)
+    monkeypatch.setattr(fullest_counters, "MOST_KEYS", 50)
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         for number in range(80):
             Limiter("search").check({"ip": f"203.0.113.{number}"})

@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.admin.charts import Charts, Mark
-from django_ratelimit_rules.live import Series
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset, RulesetVersion
+from django_ratelimit_rules.monitoring.last_hour import Series
 from django_ratelimit_rules.rulesets import history
 from django_ratelimit_rules.testing import override_ruleset
 

@@ -16,7 +16,8 @@ from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.engine import FailureMode
 from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.exceptions import CountersUnavailable
-from django_ratelimit_rules.logs import RateLimitsFilter, log_failure
+from django_ratelimit_rules.logs import RateLimitsFilter
+from django_ratelimit_rules.monitoring.log_lines import log_failure
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
 

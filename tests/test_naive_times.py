@@ -8,9 +8,10 @@ import pytest
 from django.core.management import call_command
 from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, Rule, live
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.monitoring import last_hour
 from django_ratelimit_rules.testing import override_ruleset
 
 COUNTING = {"limit": 0, "period": 60, "characteristics": ["ip"]}
@@ -38,8 +39,8 @@ def page(name: str, *args: object) -> str:
 @pytest.mark.django_db
 def test_a_ruleset_s_page_says_what_expired_and_marks_the_version_of_this_hour(admin_client, ruleset):
     Limiter("search").check({"ip": "203.0.113.7"})
-    live.gather()
-    live.write()
+    last_hour.gather()
+    last_hour.write()
     with override_ruleset(
         "search", tiers={"file": [Rule("gone", expires_at=datetime(2020, 1, 1, tzinfo=UTC), **COUNTING)]}
     ):

@@ -15,8 +15,8 @@ from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory
 from django.urls import path
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
+from django_ratelimit_rules.http.settling import Answering, settle, status_of_error
 from django_ratelimit_rules.identifiers.current import current_request
-from django_ratelimit_rules.outcomes import Answering, settle, status_of_error
 from django_ratelimit_rules.testing import override_ruleset
 
 MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"

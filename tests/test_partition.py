@@ -13,8 +13,8 @@ from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules.admin.forms import OPEN_AT_ONCE
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
-from django_ratelimit_rules.live import heaviest
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
+from django_ratelimit_rules.monitoring.fullest_counters import heaviest
 from django_ratelimit_rules.rulesets import findings
 from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.rulesets.diff import as_text, compare

@@ -11,8 +11,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
-from django_ratelimit_rules import Limiter, Rule, recording
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.aliases import current
+from django_ratelimit_rules.monitoring import recording
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until

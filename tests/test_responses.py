@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_ratelimit_rules.engine import Action, Evaluation, Mode, Outcome, Result
-from django_ratelimit_rules.responses import (
+from django_ratelimit_rules.http.responses import (
     ablocked_response,
     add_headers,
     blocked_response,

@@ -7,8 +7,13 @@ from datetime import UTC, datetime
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from ..divergence import TARGET, Divergence, Hour, last_day
 from ..exceptions import CountersUnavailable
+from ..legacy_.divergence import (
+    TARGET,
+    Divergence,
+    Hour,
+    last_day,
+)
 
 
 def found(limiter: str) -> Divergence | None:

@@ -18,12 +18,12 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern
 from django.utils import timezone
 
-from .. import decisions
 from ..engine import Explanation
 from ..engine.values import ANONYMOUS, spell_duration
 from ..exceptions import CountersUnavailable
 from ..limiter import Limiter
 from ..models import Ruleset
+from ..monitoring import decisions
 from ..replay.text import duration
 from ..rulesets import limiter_names
 from . import guards

@@ -5,10 +5,11 @@ A limiter's name goes in, and a rule's if it is about one; sentences come out, n
 
 from __future__ import annotations
 
-from .. import clients, live, rulesets
+from .. import rulesets
 from ..engine import Action
 from ..exceptions import CountersUnavailable
-from ..live import Totals
+from ..monitoring import exceeding_clients, last_hour
+from ..monitoring.last_hour import Totals
 
 # Of a whole ruleset, those that were exceeded most.
 MOST_RULES = 5
@@ -17,7 +18,7 @@ MOST_RULES = 5
 def of_rule(limiter: str, rule: str) -> list[str]:
     """Say how many requests a rule blocked, or would have blocked, and of how many clients."""
     try:
-        hour = live.last_hour(limiter)
+        hour = last_hour.of_limiter(limiter)
         return [] if hour is None else [_of_rule(limiter, rule, hour.of(rule).totals)]
     except CountersUnavailable as error:
         return [f"Not known: {error}"]
@@ -26,7 +27,7 @@ def of_rule(limiter: str, rule: str) -> list[str]:
 def of_ruleset(limiter: str) -> list[str]:
     """Say how many requests a limiter blocked, or would have blocked, and then which of its limits did."""
     try:
-        hour = live.last_hour(limiter)
+        hour = last_hour.of_limiter(limiter)
         if hour is None:
             return []
         limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
@@ -46,7 +47,8 @@ def _of_rule(limiter: str, name: str, totals: Totals) -> str:
         return f"{said}."
     if not rule.characteristics:
         return f"{said}; it counts everyone together, so nobody knows of how many clients."
-    return f"{said}, of {clients.last_hour(limiter, [name])[name]} told apart by {', '.join(rule.characteristics)}."
+    clients = exceeding_clients.of_rules(limiter, [name])[name]
+    return f"{said}, of {clients} told apart by {', '.join(rule.characteristics)}."
 
 
 def _said(name: str, totals: Totals, at_least: bool = False) -> str:

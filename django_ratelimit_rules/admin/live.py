@@ -13,12 +13,14 @@ from django.urls import URLPattern
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from .. import live, rulesets
+from .. import rulesets
 from ..engine import Action, sentence
 from ..engine import Ruleset as Rules
 from ..exceptions import CountersUnavailable
-from ..live import Heavy, LastHour
 from ..models import Ruleset, RulesetVersion, as_stored
+from ..monitoring import fullest_counters, last_hour
+from ..monitoring.fullest_counters import Heavy
+from ..monitoring.last_hour import LastHour
 from ..replay.text import duration
 from ..rulesets import limiter_names
 from .charts import Charts, Mark
@@ -61,7 +63,7 @@ def charts(limiter: str) -> dict[str, SafeString]:
     """Return the chart of each rule of a limiter, by name, those of rules without calls under ``""``; nothing when
     nobody counts, or Redis cannot be reached."""
     try:
-        hour = live.last_hour(limiter)
+        hour = last_hour.of_limiter(limiter)
     except CountersUnavailable:
         return {}
     if hour is None:
@@ -72,7 +74,7 @@ def charts(limiter: str) -> dict[str, SafeString]:
 
 
 def _panel(limiter: str) -> dict[str, Any]:
-    hour = live.last_hour(limiter)
+    hour = last_hour.of_limiter(limiter)
     if hour is None:
         return {"problem": OFF}
     effective = rulesets.effective(limiter)
@@ -95,7 +97,7 @@ def _panel(limiter: str) -> dict[str, Any]:
 
 def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
     try:
-        heaviest = live.heaviest(limiter)
+        heaviest = fullest_counters.heaviest(limiter)
     except CountersUnavailable as error:
         # Odd data under one key: the hour is told all the same.
         return {"heavy_problem": str(error)}

@@ -9,10 +9,10 @@ from typing import Any, cast
 from django import forms
 from django.template.defaultfilters import filesizeformat
 
-from .. import recording
 from ..conf import settings
 from ..engine import Ruleset
 from ..exceptions import CountersUnavailable
+from ..monitoring import recording
 from ..replay import reader_of
 from ..replay.formats import asked_for
 from ..replay.jsonlines import JsonLines

@@ -12,11 +12,12 @@ from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from .. import live, rulesets
+from .. import rulesets
 from ..engine import Ruleset as EngineRuleset
 from ..engine.values import parse_duration
 from ..exceptions import CountersUnavailable
 from ..models import Ruleset
+from ..monitoring import fullest_counters
 from ..replay import suggesting, suggestions
 from ..replay.suggesting import PERCENTILES, Distribution
 from ..replay.text import plural
@@ -123,7 +124,7 @@ def _found(form: SuggestForm) -> dict[str, Any]:
     untold: list[str] = []
     try:
         if said["traffic"] == COUNTERS:
-            counted, complete = live.pressures(ruleset.limiter, rule.name)
+            counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
             found = suggesting.of_counters(rule, counted)
         else:
             reader = form.reader([ruleset])

@@ -11,8 +11,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern
 
 from .. import rulesets
-from ..divergence import TARGET, Divergence
 from ..engine import Action
+from ..legacy_.divergence import TARGET, Divergence
 from ..models import Rule, Ruleset
 from ..replay.text import plural
 from ..rulesets import history

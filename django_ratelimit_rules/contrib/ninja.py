@@ -19,11 +19,11 @@ from ninja.throttling import BaseThrottle
 from ..engine import Result
 from ..engine.calls import cost_of, values
 from ..exceptions import CallableFailed
+from ..http.responses import add_headers, status_of
+from ..http.settling import ANSWERED_BY_DJANGO
 from ..identifiers.builtin import is_authenticated, is_staff
 from ..identifiers.state import results_of
 from ..limiter import Limiter
-from ..outcomes import ANSWERED_BY_DJANGO
-from ..responses import add_headers, status_of
 from .credentials import facts_of
 
 Facts = Callable[[HttpRequest], Mapping[str, Any]]

@@ -23,11 +23,11 @@ from rest_framework.views import APIView
 from ..engine import Mode, Result
 from ..engine.calls import cost_of, values
 from ..exceptions import CallableFailed
+from ..http.responses import add_headers, status_of
+from ..http.settling import ANSWERED_BY_DJANGO, settle
 from ..identifiers import http_request
 from ..identifiers.state import results_of
 from ..limiter import Limiter, compare
-from ..outcomes import ANSWERED_BY_DJANGO, settle
-from ..responses import add_headers, status_of
 from .credentials import facts_of
 
 

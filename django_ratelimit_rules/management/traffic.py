@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from .. import recording
 from ..engine import Ruleset
+from ..monitoring import recording
 from ..replay import reader_of
 from ..replay.formats import asked_for
 from ..replay.jsonlines import JsonLines

@@ -7,9 +7,9 @@ from typing import Any
 
 from django import template
 
-from .. import mylimits
 from ..exceptions import CountersUnavailable
-from ..mylimits import MyLimit
+from ..http import my_limits as mylimits
+from ..http.my_limits import MyLimit
 
 register = template.Library()
 

@@ -248,14 +248,14 @@ def test_report_22_whatever_sets_two_sites_apart_sets_their_counters_apart(clien
 
 @override_ruleset("api", [limit(1, 60, "ip")])
 def test_report_22_all_that_is_written_carries_the_prefix(client, settings, redis_client):
-    from django_ratelimit_rules import live
     from django_ratelimit_rules.counters.aliases import current
+    from django_ratelimit_rules.monitoring import last_hour
 
     settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_PREFIX": "mine"}}
     redis_client.flushdb()
     for _ in range(3):
         client.get("/t/")
-    live.write()
+    last_hour.write()
     current().announce()
     written = [key.decode() for key in redis_client.keys("*")]
     # A counter, a refusal to explain, a minute of the last hour, the announcement.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from django_ratelimit_rules import Limiter, Rule, mylimits
+from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.http import my_limits
 from django_ratelimit_rules.testing import override_ruleset
 
 
@@ -17,5 +18,5 @@ def test_a_user_sees_limits_that_lie_in_different_slots(cluster, rf, django_user
         for name, times in (("one", 1), ("two", 2), ("three", 3)):
             for _ in range(times):
                 Limiter(name).check({"user": request.user})
-        seen = {limit.limiter: limit.used for limit in mylimits.of_user(request)}
+        seen = {limit.limiter: limit.used for limit in my_limits.of_user(request)}
     assert seen == {"one": 1, "two": 2, "three": 3}

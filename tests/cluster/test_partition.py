@@ -6,7 +6,7 @@ import pytest
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.live import heaviest
+from django_ratelimit_rules.monitoring.fullest_counters import heaviest
 from django_ratelimit_rules.testing import override_ruleset
 
 RULES = [

@@ -11,9 +11,10 @@ from types import MappingProxyType
 import pytest
 from asgiref.sync import sync_to_async
 
-from django_ratelimit_rules import Limiter, Rule, recording
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.engine import Result
+from django_ratelimit_rules.monitoring import recording
 from django_ratelimit_rules.signals import checked
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import wait_until

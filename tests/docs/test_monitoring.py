@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from django_ratelimit_rules import Rule, rate_limited
-from django_ratelimit_rules.monitoring.alerts import FEW, Thresholds
+from django_ratelimit_rules.monitoring.dashboard.alerts import FEW, Thresholds
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take, text_of
 from tests.docs.running import define, serve, shell

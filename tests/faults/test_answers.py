@@ -69,7 +69,7 @@ def test_a_view_that_fails_leaves_a_line_of_text(settings, caplog, view):
     with override_ruleset("refusing", NOTHING):
         assert statuses() == {429}
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert [record.name for record in errors] == ["django_ratelimit_rules.responses"]
+    assert [record.name for record in errors] == ["django_ratelimit_rules.http.responses"]
 
 
 def test_a_view_may_answer_by_what_django_makes_an_answer_of(settings):

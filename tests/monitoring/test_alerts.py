@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.management.commands.ratelimit_dashboard import ALERTS
-from django_ratelimit_rules.monitoring.expressions import Expressions
+from django_ratelimit_rules.monitoring.dashboard.promql import Expressions
 from django_ratelimit_rules.testing import override_ruleset
 
 pytestmark = [

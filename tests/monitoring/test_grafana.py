@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django_ratelimit_rules import Limiter, Rule, rulesets
 from django_ratelimit_rules.management.commands.ratelimit_dashboard import ALERTS, DASHBOARD
 from django_ratelimit_rules.models import Ruleset
-from django_ratelimit_rules.monitoring.grafana import queries
+from django_ratelimit_rules.monitoring.dashboard.grafana import queries
 from django_ratelimit_rules.testing import override_ruleset
 from tests.monitoring.schema import faults, newest_version
 

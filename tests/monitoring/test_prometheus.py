@@ -20,7 +20,7 @@ import yaml
 from django.conf import settings
 
 from django_ratelimit_rules.management.commands.ratelimit_dashboard import ALERTS, DASHBOARD
-from django_ratelimit_rules.monitoring.grafana import WINDOW, queries
+from django_ratelimit_rules.monitoring.dashboard.grafana import WINDOW, queries
 from tests.servers import free_port, wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Debian's prometheus package")

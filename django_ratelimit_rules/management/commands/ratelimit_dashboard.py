@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 from django.core.management.base import BaseCommand, CommandError
 
-from ...monitoring import watched
-from ...monitoring.alerts import Thresholds, alert_rules
-from ...monitoring.expressions import Expressions
-from ...monitoring.grafana import dashboard
+from ...monitoring.dashboard.alerts import Thresholds, alert_rules
+from ...monitoring.dashboard.grafana import dashboard
+from ...monitoring.dashboard.promql import Expressions
+from ...monitoring.dashboard.watched import watched
 
 DASHBOARD, ALERTS = "ratelimit-dashboard.json", "ratelimit-alerts.yml"
 HELP = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...publiclimits import as_markdown, as_openapi, public_limits
+from ...http.published_limits import as_markdown, as_openapi, public_limits
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import recording
 from ...exceptions import CountersUnavailable
+from ...monitoring import recording
 
 
 class Command(BaseCommand):

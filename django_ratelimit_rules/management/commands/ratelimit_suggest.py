@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ... import live, rulesets
+from ... import rulesets
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable
+from ...monitoring import fullest_counters
 from ...replay import drafts, suggesting, suggestions
 from ...replay.suggesting import Distribution
 from ...rulesets import file as rules_file
@@ -76,7 +77,7 @@ class Command(BaseCommand):
         rule = ruleset.rules[-1]
         if not rule.counts:
             raise LookupError(f"rule {rule.name} counts nothing")
-        counted, complete = live.pressures(ruleset.limiter, rule.name)
+        counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
         if not complete:
             self.stdout.write("There are more counters than were looked at.")
         return suggesting.of_counters(rule, counted)

@@ -15,8 +15,8 @@ from demo import table
 from demo.recorder import Recorder
 from demo.story import Story
 from demo.visits import Visit, logged_visits, pipeline_visits, sign_in_visits, status_visits
-from django_ratelimit_rules import live
 from django_ratelimit_rules.models import Rule
+from django_ratelimit_rules.monitoring import last_hour
 from django_ratelimit_rules.testing import reset_counters
 
 HEADINGS = ("limiter", "rule", "action", "counted", "exceeded", "blocked", "heaviest clients (requests)")
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         visits = [*logged_visits(requests), *pipeline_visits(), *sign_in_visits(), *status_visits()]
         recorder = Recorder()
         started = perf_counter()
-        with recorder.listening(), live.by_clock(lambda: self.now):
+        with recorder.listening(), last_hour.by_clock(lambda: self.now):
             statuses, decision = self.send(visits, recorder)
         seconds = perf_counter() - started
         # Whoever tries the API by hand next must not find its minute used up.
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             recorder.client = visit.client
             now = (first + visit.share * MINUTES) * 60
             if now // 60 != self.now // 60:
-                live.gather()
+                last_hour.gather()
             self.now = now
             story.goes_on(visit.share, now)
             response = application(visit.environ(), lambda status, headers: None)

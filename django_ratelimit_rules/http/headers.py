@@ -14,8 +14,14 @@ from typing import Any
 
 from django.http.response import HttpResponseBase, ResponseHeaders
 
-from .conf import settings
-from .engine import Action, Evaluation, Mode, Outcome, Result
+from ..conf import settings
+from ..engine import (
+    Action,
+    Evaluation,
+    Mode,
+    Outcome,
+    Result,
+)
 
 Results = Mapping[str, Result]
 # One evaluated limit, under the name that clients see, and its limiter.

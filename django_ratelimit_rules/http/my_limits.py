@@ -16,15 +16,21 @@ from typing import NamedTuple
 
 from django.http import HttpRequest
 
-from . import identifiers, rulesets
-from .conf import settings
-from .counters.aliases import current
-from .engine import Action, Hit, Mode, Rule, Tally
-from .engine.matching import Matcher, ValueOf
-from .engine.properties import base_of
-from .engine.results import Number
-from .exceptions import CallableFailed
-from .identifiers.registry import provider_of
+from .. import identifiers, rulesets
+from ..conf import settings
+from ..counters.aliases import current
+from ..engine import (
+    Action,
+    Hit,
+    Mode,
+    Rule,
+    Tally,
+)
+from ..engine.matching import Matcher, ValueOf
+from ..engine.properties import base_of
+from ..engine.results import Number
+from ..exceptions import CallableFailed
+from ..identifiers.registry import provider_of
 
 # What says the same of this request as of any other of the same client.
 OF_CLIENT = frozenset(("user", "ip", "is_authenticated", "is_staff"))

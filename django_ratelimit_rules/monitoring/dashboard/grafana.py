@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import Watched
-from .expressions import Expressions
+from .promql import Expressions
+from .watched import Watched
 
 SCHEMA_VERSION = 42
 WINDOW = "$__rate_interval"

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine import FailureMode
-from . import Watched
-from .expressions import Expressions
+from ...engine import FailureMode
+from .promql import Expressions
+from .watched import Watched
 
 # Events in an alert's window below which it stays silent.
 FEW = 30

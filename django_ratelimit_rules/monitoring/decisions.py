@@ -16,16 +16,21 @@ import time
 from base64 import b32encode
 from typing import Any, cast
 
-from . import engine
-from .conf import settings
-from .counters.aliases import current
-from .engine import KeyWriter, Plan, Result, Ruleset
-from .engine.explanation import MAX_TEXT, Show
-from .engine.matching import ValueOf
-from .engine.properties import is_client_written
-from .exceptions import CountersUnavailable
-from .identifiers import RequestIdentifier
-from .runtime import log_sampling
+from .. import engine
+from ..conf import settings
+from ..counters.aliases import current
+from ..engine import (
+    KeyWriter,
+    Plan,
+    Result,
+    Ruleset,
+)
+from ..engine.explanation import MAX_TEXT, Show
+from ..engine.matching import ValueOf
+from ..engine.properties import is_client_written
+from ..exceptions import CountersUnavailable
+from ..identifiers import RequestIdentifier
+from ..runtime import log_sampling
 
 logger = logging.getLogger(__name__)
 

@@ -14,14 +14,12 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
-from . import (
-    signals,
-)
-from .conf import settings
-from .counters.aliases import current
-from .engine import Plan, Result, Ruleset
-from .exceptions import CountersUnavailable
-from .runtime import background
+from .. import signals
+from ..conf import settings
+from ..counters.aliases import current
+from ..engine import Plan, Result, Ruleset
+from ..exceptions import CountersUnavailable
+from ..runtime import background
 
 HOUR = 3600
 WRITE_SECONDS = 5.0
@@ -66,7 +64,7 @@ def write() -> None:
             current().mark(members, int(time.time()), HOUR, MOST)
 
 
-def last_hour(limiter: str, rules: Iterable[str]) -> dict[str, Clients]:
+def of_rules(limiter: str, rules: Iterable[str]) -> dict[str, Clients]:
     """Return how many clients went over the limit of each of these rules. Raises CountersUnavailable."""
     write()
     rules = list(rules)

@@ -18,10 +18,18 @@ from django_prometheus.conf import NAMESPACE
 from prometheus_client import Gauge, Metric
 from prometheus_client.values import ValueClass
 
-from . import rulesets, signals
-from .engine import Action, FailureMode, Mode, Plan, Result, Rule, Ruleset
-from .engine.plans import Chain
-from .engine.results import ALLOW, BLOCK
+from .. import rulesets, signals
+from ..engine import (
+    Action,
+    FailureMode,
+    Mode,
+    Plan,
+    Result,
+    Rule,
+    Ruleset,
+)
+from ..engine.plans import Chain
+from ..engine.results import ALLOW, BLOCK
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
 ALL = "*"
@@ -317,6 +325,6 @@ def connect() -> None:
     signals.failed.tell(count_error)
     signals.compared.tell(count_comparison)
     signals.near_limit.tell(count_near)
-    signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.metrics")
+    signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.monitoring.metrics")
     # What waits is the parent's, which goes on to count it.
     os.register_at_fork(before=flush, after_in_child=_fork)

@@ -14,12 +14,17 @@ from typing import Any
 
 import yaml
 
-from . import rulesets
-from .conf import settings
-from .engine import Action, Algorithm, Mode, Rule
-from .engine.properties import base_of
-from .engine.values import spell_duration
-from .rulesets import limiter_names
+from .. import rulesets
+from ..conf import settings
+from ..engine import (
+    Action,
+    Algorithm,
+    Mode,
+    Rule,
+)
+from ..engine.properties import base_of
+from ..engine.values import spell_duration
+from ..rulesets import limiter_names
 
 WORDS = {
     "ip": "client address",

@@ -16,11 +16,11 @@ from django.http import Http404, HttpRequest
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 
-from .engine import Result
-from .engine.properties import base_of
-from .identifiers.current import current_request, enter
-from .identifiers.state import results_of
-from .limiter import Limiter
+from ..engine import Result
+from ..engine.properties import base_of
+from ..identifiers.current import current_request, enter
+from ..identifiers.state import results_of
+from ..limiter import Limiter
 
 # Where the request keeps its outermost bracket, and what became of a sign-in.
 _BRACKET = "_rate_limit_answering"
@@ -147,5 +147,5 @@ def _note(login: str, given: object) -> None:
 
 def connect() -> None:
     """Listen to Django's sign-in signals; called once by the app config."""
-    user_logged_in.connect(_note_success, dispatch_uid="django_ratelimit_rules.outcomes")
-    user_login_failed.connect(_note_failure, dispatch_uid="django_ratelimit_rules.outcomes")
+    user_logged_in.connect(_note_success, dispatch_uid="django_ratelimit_rules.http.settling")
+    user_login_failed.connect(_note_failure, dispatch_uid="django_ratelimit_rules.http.settling")

@@ -11,13 +11,11 @@ import threading
 import time
 from dataclasses import dataclass
 
-from . import (
-    signals,
-)
-from .conf import settings
-from .counters.aliases import current
-from .exceptions import CountersUnavailable
-from .runtime import background
+from .. import signals
+from ..conf import settings
+from ..counters.aliases import current
+from ..exceptions import CountersUnavailable
+from ..runtime import background
 
 HOUR = 3600
 DAY_HOURS = 24

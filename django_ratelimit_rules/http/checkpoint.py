@@ -11,14 +11,14 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from .engine import Result
-from .engine.calls import cost_of, values
-from .exceptions import CallableFailed
-from .identifiers import http_request
-from .identifiers.state import results_of
-from .limiter import Limiter
-from .outcomes import ANSWERED_BY_DJANGO
-from .runtime import threads
+from ..engine import Result
+from ..engine.calls import cost_of, values
+from ..exceptions import CallableFailed
+from ..identifiers import http_request
+from ..identifiers.state import results_of
+from ..limiter import Limiter
+from ..runtime import threads
+from .settling import ANSWERED_BY_DJANGO
 
 _METHOD = re.compile("[A-Z][A-Z_-]*")
 

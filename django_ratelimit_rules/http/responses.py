@@ -17,11 +17,16 @@ from django.http.response import HttpResponseBase
 from django.template import TemplateDoesNotExist, loader
 from django.utils.module_loading import import_string
 
-from .conf import settings
-from .engine import Outcome, Result
-from .headers import Results, policies_of, seconds, write_headers
-from .outcomes import ANSWERED_BY_DJANGO
-from .runtime import log_sampling
+from ..conf import settings
+from ..engine import Outcome, Result
+from ..runtime import log_sampling
+from .headers import (
+    Results,
+    policies_of,
+    seconds,
+    write_headers,
+)
+from .settling import ANSWERED_BY_DJANGO
 
 logger = logging.getLogger(__name__)
 

@@ -17,16 +17,16 @@ from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
-from .conf import settings
-from .counters.aliases import current
-from .engine import KeyWriter, Plan, Ruleset
-from .engine.explanation import NotAsked
-from .engine.matching import ValueOf
-from .engine.properties import is_client_written
-from .engine.results import Number
-from .exceptions import CallableFailed, CountersUnavailable
-from .identifiers import RequestIdentifier, registry
-from .runtime import background, clock, log_sampling
+from ..conf import settings
+from ..counters.aliases import current
+from ..engine import KeyWriter, Plan, Ruleset
+from ..engine.explanation import NotAsked
+from ..engine.matching import ValueOf
+from ..engine.properties import is_client_written
+from ..engine.results import Number
+from ..exceptions import CallableFailed, CountersUnavailable
+from ..identifiers import RequestIdentifier, registry
+from ..runtime import background, clock, log_sampling
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""A Grafana dashboard and Prometheus alert rules for the limiters that exist, made of this app's own metrics."""
