@@ -15,7 +15,7 @@ class RatelimitRulesConfig(AppConfig):
         """Connect the listeners."""
         from . import checks
         from .http import settling
-        from .legacy_ import divergence
+        from .legacy import divergence
         from .monitoring import exceeding_clients, last_hour, log_lines, metrics, recording
         from .rulesets import refresh
 

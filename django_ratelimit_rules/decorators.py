@@ -17,7 +17,12 @@ from .conf import settings
 from .http.checkpoint import Cost, Facts, Question
 from .http.responses import ablocked_response, add_headers, blocked_response
 from .http.settling import Answering
-from .legacy import Legacy, abeside, beside, bound
+from .legacy.views import (
+    Legacy,
+    abeside,
+    beside,
+    bound,
+)
 from .limiter import Limiter
 
 View = TypeVar("View", bound=Callable[..., Any])

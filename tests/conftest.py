@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 
 from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.legacy_ import divergence
+from django_ratelimit_rules.legacy import divergence
 from django_ratelimit_rules.limiter import forget_local_counters
 from django_ratelimit_rules.monitoring import (
     decisions,

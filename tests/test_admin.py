@@ -15,8 +15,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_ratelimit_rules import formsize
 from django_ratelimit_rules.admin.fields import ConditionsField, DurationField, PropertiesField
+from django_ratelimit_rules.checks import form_size
 from django_ratelimit_rules.models import Rule, Ruleset
 
 pytestmark = pytest.mark.django_db
@@ -512,13 +512,13 @@ def test_a_page_with_more_rules_than_can_be_sent_says_so_before_anybody_types(
 
 
 def test_a_page_sends_no_more_fields_than_are_reckoned_with(admin_client, many):
-    opened = "&".join(f"open=r{number:03}" for number in range(formsize.OPENED - 1))
+    opened = "&".join(f"open=r{number:03}" for number in range(form_size.OPENED - 1))
     text = Page(admin_client, f"{reverse(CHANGE, args=[many.pk])}?{opened}").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([^"]+)"', text))
-    assert 10 < len([name for name in names if name.startswith("rules-0-")]) <= formsize.FIELDS_OPENED
+    assert 10 < len([name for name in names if name.startswith("rules-0-")]) <= form_size.FIELDS_OPENED
     # A box that nobody ticks is not sent.
     sent = [name for name in names if "__prefix__" not in name and not name.endswith("-DELETE")]
-    assert formsize.FIELDS_A_RULE * 200 < len(sent) <= formsize.fields_of(200)
+    assert form_size.FIELDS_A_RULE * 200 < len(sent) <= form_size.fields_of(200)
 
 
 def as_a_browser(shown: Page) -> Page:

@@ -15,7 +15,7 @@ from django.utils.decorators import method_decorator
 from django.views import View
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
-from django_ratelimit_rules.comparing import Verdict
+from django_ratelimit_rules.legacy.verdicts import Verdict
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import free_port, wait_until

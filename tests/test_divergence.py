@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.legacy_ import divergence
-from django_ratelimit_rules.legacy_.divergence import HOUR, KEPT_HOURS, last_day
+from django_ratelimit_rules.legacy import divergence
+from django_ratelimit_rules.legacy.divergence import HOUR, KEPT_HOURS, last_day
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
 from tests.servers import free_port, wait_until

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from ..exceptions import CountersUnavailable
-from ..legacy_.divergence import (
+from ..legacy.divergence import (
     TARGET,
     Divergence,
     Hour,

@@ -18,7 +18,7 @@ from django.forms.formsets import DELETION_FIELD_NAME
 from django.forms.models import construct_instance, model_to_dict
 from django.utils.safestring import SafeString
 
-from .. import formsize
+from ..checks import form_size
 from ..conf import settings
 from ..engine.lint import Finding
 from ..engine.rules import WARN_AT
@@ -340,12 +340,12 @@ class RulesFormSet(BaseRulesFormSet):
     @property
     def too_long(self) -> str:
         """Why the page cannot be saved, where it has more fields than the project lets through."""
-        number, most = self.initial_form_count(), formsize.most_rules()
+        number, most = self.initial_form_count(), form_size.most_rules()
         if most is None or number <= most:
             return ""
         return (
             f"This page cannot be saved: for {number} rules it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
-            f"({settings.max_form_fields}) lets through. Set that to {formsize.fields_of(number)} or more, or "
+            f"({settings.max_form_fields}) lets through. Set that to {form_size.fields_of(number)} or more, or "
             "change the rules by export and import."
         )
 

@@ -12,7 +12,7 @@ from django.urls import URLPattern
 
 from .. import rulesets
 from ..engine import Action
-from ..legacy_.divergence import TARGET, Divergence
+from ..legacy.divergence import TARGET, Divergence
 from ..models import Rule, Ruleset
 from ..replay.text import plural
 from ..rulesets import history

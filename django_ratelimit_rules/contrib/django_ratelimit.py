@@ -17,8 +17,8 @@ from django_ratelimit import ALL
 from django_ratelimit.core import is_ratelimited
 from django_ratelimit.exceptions import Ratelimited
 
-from ..comparing import Verdict
 from ..conf import settings
+from ..legacy.verdicts import Verdict
 
 Legacy = Callable[..., Verdict]
 

@@ -17,9 +17,14 @@ from django_ratelimit.core import _split_rate
 from django_ratelimit.decorators import ratelimit
 
 from ..conf import settings
-from ..drafts import Draft, DraftRule, name_of, views
 from ..engine.values import format_duration
 from ..identifiers.builtin import dotted_path
+from ..legacy.drafts import (
+    Draft,
+    DraftRule,
+    name_of,
+    views,
+)
 
 HEADING = [
     "Drafts of rules, from the decorators of django-ratelimit. All are in a dry run: applied, they refuse nobody.",

@@ -20,8 +20,13 @@ from rest_framework.throttling import (
 )
 from rest_framework.views import APIView
 
-from ..drafts import Draft, DraftRule, name_of, views
 from ..identifiers.builtin import dotted_path
+from ..legacy.drafts import (
+    Draft,
+    DraftRule,
+    name_of,
+    views,
+)
 from .rest_framework import RuleThrottle
 
 HEADING = [

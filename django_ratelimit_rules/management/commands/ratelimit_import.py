@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ... import drafts
+from ...legacy import drafts
 
 # Loaded by name, because each needs its library, which a project need not have.
 READERS = {

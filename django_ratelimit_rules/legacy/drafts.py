@@ -15,11 +15,11 @@ from typing import Any
 
 from django.urls import get_resolver
 
-from .engine import Rule
-from .engine.values import format_duration
-from .exceptions import InvalidRule
-from .rulesets import text as ruleset_text
-from .rulesets import yaml_writer
+from ..engine import Rule
+from ..engine.values import format_duration
+from ..exceptions import InvalidRule
+from ..rulesets import text as ruleset_text
+from ..rulesets import yaml_writer
 
 WIDTH = 120
 MAX_NAME = 64

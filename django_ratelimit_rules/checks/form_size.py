@@ -5,7 +5,7 @@ Not in ``admin``, which a project may do without: the system check that warns of
 
 from __future__ import annotations
 
-from .conf import settings
+from ..conf import settings
 
 # Of each rule that is not opened: its key, place and switch.
 FIELDS_A_RULE = 3

@@ -13,12 +13,12 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.http.response import HttpResponseBase
 
-from .comparing import Verdict, verdict_of
-from .engine import Mode, Outcome, Result
-from .http.checkpoint import Question
-from .http.responses import ablocked_response, add_headers, blocked_response
-from .http.settling import Answering
-from .limiter import compare
+from ..engine import Mode, Outcome, Result
+from ..http.checkpoint import Question
+from ..http.responses import ablocked_response, add_headers, blocked_response
+from ..http.settling import Answering
+from ..limiter import compare
+from .verdicts import Verdict, verdict_of
 
 # Called as the view is; says True to block, or refuses in its own way: see comparing.verdict_of. An adapter that has to
 # know the view, as the decorator did that it stands for, has a ``for_view(view)`` that returns such a function.

@@ -1,23 +1,26 @@
-"""What can be wrong with the values of this app's settings.
+"""Checks of this app's settings: unknown names, and values that cannot be used.
 
-A value goes in; what is wrong with it comes out, to be read behind the setting's name, or None. Knows no settings
-object, so that the system checks may say of each setting what they find.
+The setting's value goes in; what is wrong with it comes out, as the end of a sentence, or None.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, TypeGuard
 
+from django.core.checks import CheckMessage, Error
+from django.core.checks import Warning as CheckWarning
 from django.utils.module_loading import import_string
 
-from .engine import FailureMode
-from .engine.matching import parse_network
-from .engine.rules import check_name
-from .exceptions import InvalidRule, InvalidRulesFile
-from .identifiers.client_ip import UNIX
-from .rulesets import file as rules_file
+from ..conf import DEFAULTS, PREFIX, settings
+from ..engine import FailureMode
+from ..engine.matching import parse_network
+from ..engine.rules import check_name
+from ..exceptions import InvalidRule, InvalidRulesFile
+from ..identifiers.client_ip import UNIX
+from ..rulesets import file as rules_file
 
 HEADER_FORMATS = ("draft", "legacy", "off")
 
@@ -152,3 +155,28 @@ FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
     ("E015", "RECORD", fault_of_share, "0 records nobody; 0.05 every twentieth client, with all its calls."),
     ("E016", "RECORD_MAX", fault_of_number, "100,000 calls take about 25 MB of Redis."),
 )
+
+Messages = list[CheckMessage]
+
+
+def check_setting_names(**_: object) -> Messages:
+    """Name settings that do nothing, because none of ours is called so."""
+    return [
+        CheckWarning(
+            f"There is no setting {PREFIX}{name}.",
+            hint=f"Did you mean {PREFIX}{near[0]}?" if near else f"There are {', '.join(DEFAULTS)}.",
+            id="ratelimit_rules.W001",
+        )
+        for name in settings.unknown
+        for near in [get_close_matches(name, DEFAULTS, n=1)]
+    ]
+
+
+def check_setting_values(**_: object) -> Messages:
+    """Name settings whose value cannot be used."""
+    found = ((number, name, fault_of(getattr(settings, name)), hint) for number, name, fault_of, hint in FAULTS)
+    return [
+        Error(f"{PREFIX}{name} {fault}.", hint=hint, id=f"ratelimit_rules.{number}")
+        for number, name, fault, hint in found
+        if fault
+    ]
