@@ -24,7 +24,7 @@ from ..exceptions import CountersUnavailable
 from ..limiter import Limiter
 from ..models import Ruleset
 from ..monitoring import decisions
-from ..replay.text import duration
+from ..replay.text_report import duration
 from ..rulesets import limiter_names
 from . import guards
 from .asking import AskingForm

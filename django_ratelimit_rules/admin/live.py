@@ -21,7 +21,7 @@ from ..models import Ruleset, RulesetVersion, as_stored
 from ..monitoring import fullest_counters, last_hour
 from ..monitoring.fullest_counters import Heavy
 from ..monitoring.last_hour import LastHour
-from ..replay.text import duration
+from ..replay.text_report import duration
 from ..rulesets import limiter_names
 from .charts import Charts, Mark
 from .explain import ASK

@@ -17,8 +17,8 @@ from ..engine import sentence
 from ..exceptions import CountersUnavailable, InvalidRulesFile
 from ..models import Rule, Ruleset
 from ..replay import Refusal, Replay, Report, drafts, replay
-from ..replay.running import Blocked
-from ..replay.text import duration, moment, share
+from ..replay.runner import Blocked
+from ..replay.text_report import duration, moment, share
 from ..rulesets import file as rules_file
 from ..rulesets import text as ruleset_text
 from .pages import Pages

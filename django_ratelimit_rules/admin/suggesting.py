@@ -18,9 +18,9 @@ from ..engine.values import parse_duration
 from ..exceptions import CountersUnavailable
 from ..models import Ruleset
 from ..monitoring import fullest_counters
-from ..replay import suggesting, suggestions
-from ..replay.suggesting import PERCENTILES, Distribution
-from ..replay.text import plural
+from ..replay import distribution, suggestion_text
+from ..replay.distribution import PERCENTILES, Distribution
+from ..replay.text_report import plural
 from .fields import ConditionsField
 from .pages import Pages
 from .pictures import Stack, hidden_table, picture
@@ -72,7 +72,7 @@ class SuggestForm(TrafficForm):
         found = rulesets.get(said["limiter"])
         try:
             if said["rule"]:
-                return suggesting.only(found, said["rule"])
+                return distribution.only(found, said["rule"])
         except LookupError as error:
             raise ValidationError({"rule": str(error)}) from error
         try:
@@ -81,7 +81,7 @@ class SuggestForm(TrafficForm):
             raise ValidationError({"period": str(error)}) from error
         by = [name.strip() for name in said["by"].split(",") if name.strip()]
         try:
-            return suggesting.made(found, by, [said["period"] or "1m"], said["match"])
+            return distribution.made(found, by, [said["period"] or "1m"], said["match"])
         except ValueError as error:
             raise ValidationError({"match" if "match" in str(error) else "by": str(error)}) from error
 
@@ -125,10 +125,10 @@ def _found(form: SuggestForm) -> dict[str, Any]:
     try:
         if said["traffic"] == COUNTERS:
             counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
-            found = suggesting.of_counters(rule, counted)
+            found = distribution.of_counters(rule, counted)
         else:
             reader = form.reader([ruleset])
-            (found,), untold = suggesting.measure(ruleset, reader)
+            (found,), untold = distribution.measure(ruleset, reader)
             bad = reader.bad.total
     except (TooLarge, OSError, EOFError, CountersUnavailable) as error:
         return {"problem": str(error)}
@@ -137,17 +137,17 @@ def _found(form: SuggestForm) -> dict[str, Any]:
     percent = said["percent"]
     return {
         "found": found,
-        "heading": suggestions.heading(found),
+        "heading": suggestion_text.heading(found),
         "bad": bad,
         "complete": complete,
-        "counted": suggestions.counted(found),
+        "counted": suggestion_text.counted(found),
         "untold": untold,
         "percentiles": [(f"p{each}", found.percentile(each)) for each in PERCENTILES],
         "shares": found.shares(percent),
         "percent": percent,
         "limit": found.limit_for(percent),
         "chart": _chart(found, percent) if found.busiest else "",
-        "draft": suggestions.draft(ruleset.limiter, found, percent) if found.busiest else "",
+        "draft": suggestion_text.draft(ruleset.limiter, found, percent) if found.busiest else "",
     }
 
 

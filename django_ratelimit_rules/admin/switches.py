@@ -14,7 +14,7 @@ from .. import rulesets
 from ..engine import Action
 from ..legacy.divergence import TARGET, Divergence
 from ..models import Rule, Ruleset
-from ..replay.text import plural
+from ..replay.text_report import plural
 from ..rulesets import history
 from ..rulesets import text as ruleset_text
 from ..rulesets.history import Author

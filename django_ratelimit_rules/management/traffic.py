@@ -14,9 +14,9 @@ from tqdm import tqdm
 from ..engine import Ruleset
 from ..monitoring import recording
 from ..replay import reader_of
-from ..replay.formats import asked_for
-from ..replay.jsonlines import JsonLines
-from ..replay.traffic import Reader
+from ..replay.traffic.batches import Reader
+from ..replay.traffic.formats import asked_for
+from ..replay.traffic.json_lines import JsonLines
 
 RECORD = "redis"
 

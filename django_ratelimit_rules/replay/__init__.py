@@ -5,8 +5,8 @@ Traffic and rulesets go in, numbers come out; nothing is written anywhere. *form
 adds up what one ruleset did, *report* sets it beside the live one; *suggesting* measures how many calls clients make.
 """
 
-from .chains import Refusal
-from .formats import reader_of
+from .plan_cache import Refusal
 from .report import Replay, Report, replay
+from .traffic.formats import reader_of
 
 __all__ = ["Refusal", "Replay", "Report", "reader_of", "replay"]

@@ -14,9 +14,16 @@ from operator import itemgetter
 from ..engine import Mode, Rule, Ruleset
 from ..engine.properties import is_client_written
 from ..exceptions import CallableFailed
-from .chains import Refusal
-from .running import Blocked, Numbers, Runner
-from .traffic import Bad, Batch, Order, Reader, each, in_order
+from .plan_cache import Refusal
+from .runner import Blocked, Numbers, Runner
+from .traffic.batches import (
+    Bad,
+    Batch,
+    Order,
+    Reader,
+    each,
+    in_order,
+)
 
 
 @dataclass(slots=True)

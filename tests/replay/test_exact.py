@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.engine import KeyWriter, Mode, Outcome, Rule, Ruleset, decide, plan
-from django_ratelimit_rules.replay import chains
-from django_ratelimit_rules.replay.chains import Refusal
-from django_ratelimit_rules.replay.formats import asked_for
-from django_ratelimit_rules.replay.jsonlines import JsonLines
-from django_ratelimit_rules.replay.running import Blocked, Numbers, Runner, who
-from django_ratelimit_rules.replay.traffic import Order, in_order
+from django_ratelimit_rules.replay import plan_cache
+from django_ratelimit_rules.replay.plan_cache import Refusal
+from django_ratelimit_rules.replay.runner import (
+    Blocked,
+    Numbers,
+    Runner,
+    who,
+)
+from django_ratelimit_rules.replay.traffic.batches import Order, in_order
+from django_ratelimit_rules.replay.traffic.formats import asked_for
+from django_ratelimit_rules.replay.traffic.json_lines import JsonLines
 
 NAMES = ["a", "b", "c", "d", "e"]
 START = 1_700_000_000_000
@@ -155,8 +160,8 @@ def test_a_replay_decides_every_call_as_the_engine_does(ruleset, traffic):
 def test_a_replay_that_forgets_all_it_may_decides_the_same(ruleset, traffic):
     traffic = timed(traffic)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "MOST_REMEMBERED", 0)
-        patch.setattr("django_ratelimit_rules.replay.traffic.HELD", 0)
+        patch.setattr(plan_cache, "MOST_REMEMBERED", 0)
+        patch.setattr("django_ratelimit_rules.replay.traffic.batches.HELD", 0)
         assert replayed(ruleset, traffic, at_once=3) == expected(ruleset, traffic)
 
 

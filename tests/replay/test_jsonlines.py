@@ -11,7 +11,7 @@ import pytest
 from django_ratelimit_rules import Rule
 from django_ratelimit_rules.engine import KeyWriter, Ruleset
 from django_ratelimit_rules.replay import reader_of
-from django_ratelimit_rules.replay.traffic import Reader
+from django_ratelimit_rules.replay.traffic.batches import Reader
 
 RULES = Ruleset(
     "search",

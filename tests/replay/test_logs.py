@@ -12,9 +12,10 @@ import pytest
 from django.test import override_settings
 from django.urls import path
 
-from django_ratelimit_rules.replay import logs, reader_of
-from django_ratelimit_rules.replay.logs import AccessLog
-from django_ratelimit_rules.replay.traffic import Batch
+from django_ratelimit_rules.replay import reader_of
+from django_ratelimit_rules.replay.traffic import access_log
+from django_ratelimit_rules.replay.traffic.access_log import AccessLog
+from django_ratelimit_rules.replay.traffic.batches import Batch
 
 LOG = Path(__file__).resolve().parents[2] / "example_project" / "traffic" / "access.log"
 LINE = '192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET /a%20b?q=x&q=y HTTP/1.1" 200 12 "http://r/" "Agent (x; 1.0)"'
@@ -123,8 +124,8 @@ def test_only_the_first_bad_lines_are_shown_and_all_are_counted():
 
 
 def test_lines_across_chunks_and_endless_ones_are_read(monkeypatch):
-    monkeypatch.setattr(logs, "CHUNK", 100)
-    monkeypatch.setattr(logs, "MAX_LINE", 300)
+    monkeypatch.setattr(access_log, "CHUNK", 100)
+    monkeypatch.setattr(access_log, "MAX_LINE", 300)
     reader, batches = read(f"{LINE}\r\n" * 3 + "x" * 1000 + f"\n{LINE}")
     assert sum(len(batch.times) for batch in batches) == 4
     assert reader.bad.total >= 1

@@ -13,7 +13,13 @@ import pytest
 
 from django_ratelimit_rules import Rule
 from django_ratelimit_rules.engine import KeyWriter, Mode, Ruleset
-from django_ratelimit_rules.replay import Refusal, Report, reader_of, replay, text
+from django_ratelimit_rules.replay import (
+    Refusal,
+    Report,
+    reader_of,
+    replay,
+    text_report,
+)
 from tests.replay.test_logs import LOG
 
 MINUTE, HOUR = 60, 3600
@@ -59,7 +65,7 @@ def numbers(report: Report) -> dict[str, tuple[int, int, int]]:
 
 
 def printed(report: Report, **options: Any) -> str:
-    return "\n".join(text.lines(report, 20, **options))
+    return "\n".join(text_report.lines(report, 20, **options))
 
 
 def test_the_result_of_real_traffic():

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.replay import reader_of, suggesting
-from django_ratelimit_rules.replay.suggesting import Distribution, measure, of_counters
+from django_ratelimit_rules.replay import distribution, reader_of
+from django_ratelimit_rules.replay.distribution import Distribution, measure, of_counters
 from django_ratelimit_rules.testing import override_ruleset
 from tests.replay.test_exact import START
 from tests.replay.test_logs import LOG
@@ -55,7 +55,7 @@ def replayed(lines: list[dict[str, Any]], limit: int) -> tuple[int, int]:
 
 
 def test_percentiles_are_those_of_windows():
-    found = Distribution(BY_IP, windows=suggesting.Counter({1: 50, 2: 45, 7: 4, 90: 1}), busiest=[1, 2, 7, 90])
+    found = Distribution(BY_IP, windows=distribution.Counter({1: 50, 2: 45, 7: 4, 90: 1}), busiest=[1, 2, 7, 90])
     assert [found.percentile(percent) for percent in (0, 50, 51, 95, 99, 100)] == [1, 1, 2, 2, 7, 90]
     assert (found.most, found.calls) == (90, 258)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django_ratelimit_rules.replay import traffic
-from django_ratelimit_rules.replay.course import MOST_KEPT, Course
-from django_ratelimit_rules.replay.traffic import Batch, Order, in_order
+from django_ratelimit_rules.replay.timeline import MOST_KEPT, Course
+from django_ratelimit_rules.replay.traffic import batches
+from django_ratelimit_rules.replay.traffic.batches import Batch, Order, in_order
 
 
 def ordered(*batches: list[int]) -> tuple[list[int], list[str], Order]:
@@ -24,7 +24,7 @@ def test_neighbours_that_changed_places_are_put_right_across_batches():
 
 
 def test_a_request_far_from_its_place_counts_when_the_clock_stood_there(monkeypatch):
-    monkeypatch.setattr(traffic, "HELD", 1)
+    monkeypatch.setattr(batches, "HELD", 1)
     times, names, order = ordered([10, 20, 30], [40, 5, 50], [60])
     assert times == [10, 20, 20, 30, 40, 50, 60]
     assert names == ["10", "20", "5", "30", "40", "50", "60"]

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable, InvalidRulesFile
-from ...replay import drafts, replay, text
+from ...replay import drafts, replay, text_report
 from ...rulesets import file as rules_file
 from ...rulesets.tiers import Tier
 from ..traffic import RECORD, opened
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             raise CommandError(f"{traffic}: {error}") from error
         finally:
             gc.unfreeze()
-        for line in text.lines(report, top, options["spells"]):
+        for line in text_report.lines(report, top, options["spells"]):
             self.stdout.write(line)
 
     def _rules(self, file: str | None, tier: Tier, limiter: str | None) -> dict[str, Ruleset]:

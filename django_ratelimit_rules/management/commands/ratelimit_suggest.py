@@ -11,8 +11,8 @@ from ... import rulesets
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable
 from ...monitoring import fullest_counters
-from ...replay import drafts, suggesting, suggestions
-from ...replay.suggesting import Distribution
+from ...replay import distribution, drafts, suggestion_text
+from ...replay.distribution import Distribution
 from ...rulesets import file as rules_file
 from ..traffic import RECORD, opened
 
@@ -49,13 +49,13 @@ class Command(BaseCommand):
             ruleset = (
                 _of_rule(limiter, options)
                 if options["rule"]
-                else suggesting.made(
+                else distribution.made(
                     rulesets.get(limiter), options["by"] or ["ip"], options["period"] or ["1m"], options["match"]
                 )
             )
             if traffic is not None:
                 with opened(traffic, [ruleset], self.stderr if progress else None) as reader:
-                    found, untold = suggesting.measure(ruleset, reader)
+                    found, untold = distribution.measure(ruleset, reader)
                 bad = reader.bad.total
             elif options["rule"] and not options["rules"]:
                 found, untold, bad = [self._of_counters(ruleset)], [], 0
@@ -68,10 +68,10 @@ class Command(BaseCommand):
         for name in untold:
             self.stdout.write(f"This traffic does not contain {name}, so it is treated as missing.\n")
         for each in found:
-            for line in suggestions.lines(each, refuse):
+            for line in suggestion_text.lines(each, refuse):
                 self.stdout.write(line)
             if each.busiest:
-                self.stdout.write(f"\n{suggestions.draft(limiter, each, refuse)}")
+                self.stdout.write(f"\n{suggestion_text.draft(limiter, each, refuse)}")
 
     def _of_counters(self, ruleset: Ruleset) -> Distribution:
         rule = ruleset.rules[-1]
@@ -80,7 +80,7 @@ class Command(BaseCommand):
         counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
         if not complete:
             self.stdout.write("There are more counters than were looked at.")
-        return suggesting.of_counters(rule, counted)
+        return distribution.of_counters(rule, counted)
 
 
 def _of_rule(limiter: str, options: dict[str, Any]) -> Ruleset:
@@ -90,4 +90,4 @@ def _of_rule(limiter: str, options: dict[str, Any]) -> Ruleset:
         if limiter not in said:
             raise LookupError(f"{options['rules']} has no limiter {limiter}")
         found = drafts.drafts(said)[limiter]
-    return suggesting.only(found, options["rule"])
+    return distribution.only(found, options["rule"])

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from io import BufferedIOBase, BufferedReader
 from typing import Any, cast
 
-from ..engine import Ruleset
-from ..engine.properties import base_of
-from .jsonlines import JsonLines
-from .logs import AccessLog
-from .traffic import Reader
+from ...engine import Ruleset
+from ...engine.properties import base_of
+from .access_log import AccessLog
+from .batches import Reader
+from .json_lines import JsonLines
 
 LOOKED_AT = 8192
 # Of a line's beginning; the last three are a byte order mark.

@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 from ..engine import KeyWriter, Rule, Ruleset
 from ..engine.matching import ValueOf
 from ..engine.results import Number
-from .chains import Chain, Chains, Refusal
-from .counting import Way, count, refuse, settle
-from .course import Course
-from .traffic import Batch, Reader
+from .fast_counters import (
+    Way,
+    count,
+    refuse,
+    settle,
+)
+from .plan_cache import Chain, Chains, Refusal
+from .timeline import Course
+from .traffic.batches import Batch, Reader
 
 # Clients noted for each rule, and the spells noted for each of them.
 MOST_CLIENTS, MOST_SPELLS = 50_000, 20

@@ -13,8 +13,13 @@ from typing import Any, NamedTuple
 from ..engine import Plan, Ruleset, plan
 from ..engine.matching import ValueOf
 from ..engine.properties import base_of
-from .counting import Cell, Way, cell_of, way_of
-from .traffic import Column, Reader, Source
+from .fast_counters import (
+    Cell,
+    Way,
+    cell_of,
+    way_of,
+)
+from .traffic.batches import Column, Reader, Source
 
 # Texts and chains remembered; beyond that all is looked up anew, which costs time and changes nothing.
 MOST_REMEMBERED = 300_000

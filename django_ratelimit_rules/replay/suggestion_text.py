@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ..engine.values import spell_duration
 from ..rulesets import text as ruleset_text
-from .suggesting import PERCENTILES, Distribution
-from .text import Cell, plural, table
+from .distribution import PERCENTILES, Distribution
+from .text_report import Cell, plural, table
 
 
 def lines(found: Distribution, percent: float) -> Iterator[str]:

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from math import floor
 from typing import Any, Protocol
 
-from ..counters.memory import READERS, WRITERS, Counter, Kind, Look, kind_of
+from ..counters.memory import (
+    READERS,
+    WRITERS,
+    Counter,
+    Kind,
+    Look,
+    kind_of,
+)
 from ..engine import Hit
 from ..engine.results import Number
 

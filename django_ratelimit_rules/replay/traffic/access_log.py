@@ -17,12 +17,12 @@ from django.http import QueryDict
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.encoding import repercent_broken_unicode
 
-from ..engine.matching import parse_address
-from ..engine.properties import apply_filters, base_of
-from ..engine.values import ANONYMOUS
-from ..identifiers.builtin import dotted_path
-from .stamps import NO_TIME, Zones
-from .traffic import Bad, Batch, Source
+from ...engine.matching import parse_address
+from ...engine.properties import apply_filters, base_of
+from ...engine.values import ANONYMOUS
+from ...identifiers.builtin import dotted_path
+from .batches import Bad, Batch, Source
+from .timestamps import NO_TIME, Zones
 
 CHUNK = 1 << 20
 MAX_LINE = 1 << 16

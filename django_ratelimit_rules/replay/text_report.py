@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from django.utils import timezone
 
 from ..engine import Mode
-from .chains import Refusal
+from .plan_cache import Refusal
 from .report import Replay, Report
-from .running import Blocked, Numbers
+from .runner import Blocked, Numbers
 
 Cell = str | int | None
 GAP = "  "

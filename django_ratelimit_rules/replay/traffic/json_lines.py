@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..engine.properties import apply_filters, base_of, normalise
-from ..engine.results import Number
-from ..engine.rules import check_name
-from ..engine.values import canonical
-from .logs import Bytes, chunks_of
-from .traffic import Bad, Batch, Source
+from ...engine.properties import apply_filters, base_of, normalise
+from ...engine.results import Number
+from ...engine.rules import check_name
+from ...engine.values import canonical
+from .access_log import Bytes, chunks_of
+from .batches import Bad, Batch, Source
 
 TIMES = ("time", "timestamp", "@timestamp")
 OUR_FIELDS = (*TIMES, "limiter", "cost", "status", "identifier")

@@ -14,14 +14,20 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from math import ceil
 
-from ..engine import Action, Algorithm, Rule, Ruleset, check_unique_names
+from ..engine import (
+    Action,
+    Algorithm,
+    Rule,
+    Ruleset,
+    check_unique_names,
+)
 from ..engine.matching import Match
 from ..engine.results import Number
 from ..engine.rules import MAX_LIMIT
 from ..engine.values import parse_duration
-from .chains import Chains
+from .plan_cache import Chains
 from .report import static
-from .traffic import Order, Reader, in_order
+from .traffic.batches import Order, Reader, in_order
 
 PERCENTILES = (50, 95, 99)
 # Shares of refused clients, in percent, that a table shows.
