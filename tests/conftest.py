@@ -19,7 +19,7 @@ from django_ratelimit_rules.limiter import forget_local_counters
 from django_ratelimit_rules.monitoring import (
     decisions,
     exceeding_clients,
-    live,
+    last_hour,
     recording,
 )
 from django_ratelimit_rules.rulesets import refresh, snapshot
@@ -55,7 +55,7 @@ def _fresh(monkeypatch) -> None:
     forget_local_counters()
     log_sampling.forget()
     decisions.forget()
-    live.forget()
+    last_hour.forget()
     recording.forget()
     exceeding_clients.forget()
     divergence.forget()

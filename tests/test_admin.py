@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_ratelimit_rules.admin.fields import ConditionsField, DurationField, PropertiesField
+from django_ratelimit_rules.admin.ruleset_form.fields import ConditionsField, DurationField, PropertiesField
 from django_ratelimit_rules.checks import form_size
 from django_ratelimit_rules.models import Rule, Ruleset
 

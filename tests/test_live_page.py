@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.admin.charts import Charts, Mark
+from django_ratelimit_rules.admin.charts.sparkline import Charts, Mark
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset, RulesetVersion
 from django_ratelimit_rules.monitoring.last_hour import Series

@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.admin import recorded
+from django_ratelimit_rules.admin.pages import traffic_form
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
@@ -149,11 +149,11 @@ def test_what_cannot_be_run_is_said_at_its_field(admin_client, said, reason):
 
 
 def test_a_file_too_large_is_refused_packed_and_unpacked(admin_client, monkeypatch):
-    monkeypatch.setattr(recorded, "MAX_UNPACKED", 1000)
+    monkeypatch.setattr(traffic_form, "MAX_UNPACKED", 1000)
     assert "It holds more than 1000" in ask(admin_client, file=log(gzip.compress(LINE.encode() * 100))).replace(
         " ", " "
     )
-    monkeypatch.setattr(recorded, "MAX_UPLOAD", 1000)
+    monkeypatch.setattr(traffic_form, "MAX_UPLOAD", 1000)
     assert "The file is larger than" in ask(admin_client, file=log())
 
 

@@ -23,9 +23,9 @@ from django.utils.safestring import SafeString
 
 from ..identifiers import registry
 from ..models import Rule, Ruleset
-from .forms import RuleForm, copy_of
-from .listing import Listing
+from .changelist import Listing
 from .operations import GuardedInline, Operations
+from .ruleset_form.formset import RuleForm, copy_of
 
 if TYPE_CHECKING:
     BaseInline = admin.StackedInline[Rule, Ruleset]

@@ -15,20 +15,21 @@ from ..models import Rule, Ruleset
 from ..rulesets import diff as ruleset_diff
 from ..rulesets import text as ruleset_text
 from ..rulesets.text import Plain
-from . import comparison, guards
-from .explain import Explains
-from .fields import digest
-from .forms import RulesFormSet, Stored
-from .guards import Guarded
-from .history import STALE, RulesetForm, Versioned
-from .lines import Allowed
-from .live import Live, charts
-from .othertiers import OVERRIDE, OtherTiers
-from .pages import page_url
-from .replaying import Replays
-from .suggesting import Suggests
-from .switches import Switches, switch_links
-from .transfer import Transfer
+from . import permissions
+from .charts import divergence as divergence_chart
+from .pages.base import page_url
+from .pages.explain import Explains
+from .pages.history import STALE, RulesetForm, Versioned
+from .pages.import_export import Transfer
+from .pages.live import Live, charts
+from .pages.replay import Replays
+from .pages.suggest import Suggests
+from .pages.switch import Switches, switch_links
+from .permissions import Guarded
+from .ruleset_form.fields import digest
+from .ruleset_form.formset import RulesFormSet, Stored
+from .ruleset_form.other_tiers import OVERRIDE, OtherTiers
+from .ruleset_form.rows import Allowed
 
 if TYPE_CHECKING:
     from django.contrib.admin import StackedInline
@@ -53,7 +54,7 @@ class GuardedFormSet(RulesFormSet):
         shown = [Stored(rule.pk or MAX_KEY, rule.position or 0, rule.engine_fields()) for rule in self._kept()]
         before = {self.instance.name: self._before}
         after = {self.instance.name: _plain([*shown, *self.not_shown])}
-        lacking = guards.missing(self.request, before, after)
+        lacking = permissions.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
         changes = ruleset_diff.compare(before, after)
@@ -83,7 +84,7 @@ class GuardedInline(Guarded, InlineMixin):
     """The rules inline: written by whoever may write limits or skip rules."""
 
     formset = GuardedFormSet
-    writes = adds = (guards.LIMITS, guards.SKIPS)
+    writes = adds = (permissions.LIMITS, permissions.SKIPS)
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **options: Any) -> Any:
         """Let the rules know who changes them; the class is made for this request alone."""
@@ -104,9 +105,9 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Leave open what the user may change."""
         fixed = [*super().get_readonly_fields(request, obj)]
-        if not guards.may(request, guards.SWITCH):
+        if not permissions.may(request, permissions.SWITCH):
             fixed.append("mode")
-        if not guards.may(request, guards.LIMITS):
+        if not permissions.may(request, permissions.LIMITS):
             fixed += ["name", "description", "failure_mode", "partition_by"]
         return fixed
 
@@ -129,11 +130,11 @@ class Operations(Guarded, Versioned, Switches, Transfer, OtherTiers, Explains, L
         context["limiter"] = obj.name if obj else request.GET.get("name", "")
         for inline in context["inline_admin_formsets"]:
             copy = f"{inline.formset.prefix}-{inline.formset.initial_form_count()}" if inline.has_add_permission else ""
-            turn = guards.may(request, guards.LIMITS)
+            turn = permissions.may(request, permissions.LIMITS)
             inline.formset.allowed = Allowed(inline.has_change_permission, inline.has_delete_permission, copy, turn)
-        if obj is not None and guards.may(request, guards.SWITCH):
+        if obj is not None and permissions.may(request, permissions.SWITCH):
             context["switches"] = switch_links(obj)
-        context["divergence"] = comparison.sentences(obj.name) if obj else ""
+        context["divergence"] = divergence_chart.sentences(obj.name) if obj else ""
         drawn = charts(obj.name) if obj else {}
         for inline in context["inline_admin_formsets"] if drawn else ():
             for form in inline.formset.initial_forms:

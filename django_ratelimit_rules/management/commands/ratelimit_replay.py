@@ -12,7 +12,7 @@ from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...replay import drafts, replay, text_report
 from ...rulesets import file as rules_file
 from ...rulesets.tiers import Tier
-from ..traffic import RECORD, opened
+from ._traffic import RECORD, opened
 
 
 class Command(BaseCommand):

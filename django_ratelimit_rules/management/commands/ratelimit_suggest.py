@@ -14,7 +14,7 @@ from ...monitoring import fullest_counters
 from ...replay import distribution, drafts, suggestion_text
 from ...replay.distribution import Distribution
 from ...rulesets import file as rules_file
-from ..traffic import RECORD, opened
+from ._traffic import RECORD, opened
 
 
 class Command(BaseCommand):

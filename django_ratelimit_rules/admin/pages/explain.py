@@ -18,18 +18,18 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern
 from django.utils import timezone
 
-from ..engine import Explanation
-from ..engine.values import ANONYMOUS, spell_duration
-from ..exceptions import CountersUnavailable
-from ..limiter import Limiter
-from ..models import Ruleset
-from ..monitoring import decisions
-from ..replay.text_report import duration
-from ..rulesets import limiter_names
-from . import guards
-from .asking import AskingForm
+from ...engine import Explanation
+from ...engine.values import ANONYMOUS, spell_duration
+from ...exceptions import CountersUnavailable
+from ...limiter import Limiter
+from ...models import Ruleset
+from ...monitoring import decisions
+from ...replay.text_report import duration
+from ...rulesets import limiter_names
+from .. import permissions
+from .base import Pages
 from .confirmation import MAX_REASON
-from .pages import Pages
+from .explain_form import AskingForm
 
 MAX_KEYS_NOTED = 20
 # What a link to this page may say; with ASK it is answered at once, as looking changes nothing.
@@ -58,7 +58,7 @@ class Explains(Pages):
             "title": "Explain",
             "form": form,
             "decision": _pasted(request.GET.get("decision", "")),
-            "may_reset": guards.may(request, guards.RESET),
+            "may_reset": permissions.may(request, permissions.RESET),
             "max_reason": MAX_REASON,
         }
         if asked is not None and form.is_valid():
@@ -79,7 +79,7 @@ class Explains(Pages):
         limiter = Limiter(form.cleaned_data["limiter"])
         reason = request.POST.get("reason", "").strip()[:MAX_REASON]
         if "reset" in request.POST:
-            guards.require(request, guards.RESET)
+            permissions.require(request, permissions.RESET)
             if reason:
                 self._reset(request, limiter, identifier, limiter.explain(identifier, made_up), reason)
             else:

@@ -18,11 +18,11 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
-from .. import identifiers, rulesets
-from ..engine.values import canonical
-from ..exceptions import CallableFailed
-from ..identifiers import registry
-from .fields import ConditionsField
+from ... import identifiers, rulesets
+from ...engine.values import canonical
+from ...exceptions import CallableFailed
+from ...identifiers import registry
+from ..ruleset_form.fields import ConditionsField
 
 METHODS = registry.find("method").choices
 # What a made-up request is made of.

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from ..exceptions import CountersUnavailable
-from ..legacy.divergence import (
+from ...exceptions import CountersUnavailable
+from ...legacy.divergence import (
     TARGET,
     Divergence,
     Hour,

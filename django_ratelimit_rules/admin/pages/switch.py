@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern
 
-from .. import rulesets
-from ..engine import Action
-from ..legacy.divergence import TARGET, Divergence
-from ..models import Rule, Ruleset
-from ..replay.text_report import plural
-from ..rulesets import history
-from ..rulesets import text as ruleset_text
-from ..rulesets.history import Author
-from ..rulesets.tiers import Tier, TierRules
-from . import comparison, guards, lasthour
+from ... import rulesets
+from ...engine import Action
+from ...legacy.divergence import TARGET, Divergence
+from ...models import Rule, Ruleset
+from ...replay.text_report import plural
+from ...rulesets import history
+from ...rulesets import text as ruleset_text
+from ...rulesets.history import Author
+from ...rulesets.tiers import Tier, TierRules
+from .. import permissions
+from ..charts import divergence as divergence_chart
+from ..charts import last_hour as hour_of_rules
+from .base import Pages, page_url
 from .confirmation import Step, confirm
-from .pages import Pages, page_url
 
 MODES = {
     "enforce": ("Enforce", "Clients over a limit are blocked again at once; counts go on from where they stand."),
@@ -54,7 +56,7 @@ class Switches(Pages):
         ruleset = self.get_object(request, object_id)
         if ruleset is None or mode not in MODES:
             raise Http404
-        guards.require(request, guards.SWITCH)
+        permissions.require(request, permissions.SWITCH)
         before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
         after[ruleset.name]["mode"] = mode
@@ -65,7 +67,7 @@ class Switches(Pages):
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
         label, effect = MODES[mode]
-        compared = comparison.found(ruleset.name) if mode == "enforce" else None
+        compared = divergence_chart.found(ruleset.name) if mode == "enforce" else None
         step = Step(
             title=f"{label}: {ruleset.name}",
             action=f"switched to {mode.replace('_', ' ')}",
@@ -75,9 +77,9 @@ class Switches(Pages):
             after=after,
             perform=perform,
             done=page_url("change", ruleset.pk),
-            said=[effect, *_blocking(ruleset.name, mode), *([comparison.said(compared)] if compared else [])],
+            said=[effect, *_blocking(ruleset.name, mode), *([divergence_chart.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
-            numbers=lasthour.of_ruleset(ruleset.name),
+            numbers=hour_of_rules.of_ruleset(ruleset.name),
             ruleset=ruleset,
         )
         return confirm(self, request, step)
@@ -88,7 +90,7 @@ class Switches(Pages):
         if rule is None or str(rule.ruleset_id) != object_id or turn not in TURNS or rule.action != TURNS[turn][0]:
             raise Http404
         ruleset = rule.ruleset
-        guards.require(request, guards.LIMITS)
+        permissions.require(request, permissions.LIMITS)
         _, action, effect = TURNS[turn]
         before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
@@ -113,7 +115,7 @@ class Switches(Pages):
             done=page_url("change", ruleset.pk),
             said=[effect],
             warnings=list(_hidden(ruleset, rule)),
-            numbers=lasthour.of_rule(ruleset.name, rule.name),
+            numbers=hour_of_rules.of_rule(ruleset.name, rule.name),
             ruleset=ruleset,
         )
         return confirm(self, request, step)

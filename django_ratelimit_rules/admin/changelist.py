@@ -19,8 +19,8 @@ from django.utils.timesince import timesince
 
 from ..engine.rules import NAME
 from ..models import Rule, Ruleset
-from .pages import Pages, page_url
-from .summaries import rules_summary
+from .pages.base import Pages, page_url
+from .ruleset_form.summaries import rules_summary
 
 SUMMARY_RULES = 3
 

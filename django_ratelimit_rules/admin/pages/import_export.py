@@ -10,15 +10,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
-from ..conf import settings
-from ..exceptions import InvalidRulesFile
-from ..rulesets import history
-from ..rulesets import text as ruleset_text
-from ..rulesets.file import MAX_BYTES
-from ..rulesets.tiers import TierRules
-from . import guards
+from ...conf import settings
+from ...exceptions import InvalidRulesFile
+from ...rulesets import history
+from ...rulesets import text as ruleset_text
+from ...rulesets.file import MAX_BYTES
+from ...rulesets.tiers import TierRules
+from .. import permissions
+from .base import Pages, page_url
 from .confirmation import Step, confirm
-from .pages import Pages, page_url
 
 # What a confirmation sends besides the text.
 ROOM = 10_000
@@ -89,7 +89,7 @@ class Transfer(Pages):
 
     def import_view(self, request: HttpRequest) -> HttpResponse:
         """Take a text, show what it would change, and apply it once that is confirmed."""
-        guards.require(request, guards.LIMITS, guards.SKIPS, guards.SWITCH)
+        permissions.require(request, permissions.LIMITS, permissions.SKIPS, permissions.SWITCH)
         form = ImportForm(request.POST or None, request.FILES or None)
         if request.method == "POST" and form.is_valid():
             return confirm(self, request, _step(form.cleaned_data))

@@ -12,12 +12,12 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from .. import engine, rulesets
-from ..models import Ruleset
-from ..rulesets import text as ruleset_text
-from ..rulesets.tiers import Tier, TierRules
-from . import guards
-from .pages import Pages
+from ... import engine, rulesets
+from ...models import Ruleset
+from ...rulesets import text as ruleset_text
+from ...rulesets.tiers import Tier, TierRules
+from .. import permissions
+from ..pages.base import Pages
 
 OVERRIDE = "override"
 
@@ -45,7 +45,7 @@ class OtherTiers(Pages):
             "file_rules": list(_lines(file, set())),
             "hidden_by_file": sorted(above & own),
             "code_rules": list(_lines(code, above | own)),
-            "may_override": guards.may(request, guards.LIMITS, guards.SKIPS),
+            "may_override": permissions.may(request, permissions.LIMITS, permissions.SKIPS),
         }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 
-from ..models import Ruleset
+from ...models import Ruleset
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin

@@ -12,9 +12,9 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from .. import engine
-from ..exceptions import InvalidRule
-from ..models import Rule, made_of, unknown_properties
+from ... import engine
+from ...exceptions import InvalidRule
+from ...models import Rule, made_of, unknown_properties
 
 
 def rule_summary(fields: Mapping[str, Any]) -> SafeString:

@@ -12,19 +12,24 @@ from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from .. import rulesets
-from ..engine import Ruleset as EngineRuleset
-from ..engine.values import parse_duration
-from ..exceptions import CountersUnavailable
-from ..models import Ruleset
-from ..monitoring import fullest_counters
-from ..replay import distribution, suggestion_text
-from ..replay.distribution import PERCENTILES, Distribution
-from ..replay.text_report import plural
-from .fields import ConditionsField
-from .pages import Pages
-from .pictures import Stack, hidden_table, picture
-from .recorded import RECORD, UPLOAD, TooLarge, TrafficForm
+from ... import rulesets
+from ...engine import Ruleset as EngineRuleset
+from ...engine.values import parse_duration
+from ...exceptions import CountersUnavailable
+from ...models import Ruleset
+from ...monitoring import fullest_counters
+from ...replay import distribution, suggestion_text
+from ...replay.distribution import PERCENTILES, Distribution
+from ...replay.text_report import plural
+from ..charts.columns import Stack, hidden_table, picture
+from ..ruleset_form.fields import ConditionsField
+from .base import Pages
+from .traffic_form import (
+    RECORD,
+    UPLOAD,
+    TooLarge,
+    TrafficForm,
+)
 
 COUNTERS = "counters"
 STEP = 72

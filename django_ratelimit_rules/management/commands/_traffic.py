@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-from ..engine import Ruleset
-from ..monitoring import recording
-from ..replay import reader_of
-from ..replay.traffic.batches import Reader
-from ..replay.traffic.formats import asked_for
-from ..replay.traffic.json_lines import JsonLines
+from ...engine import Ruleset
+from ...monitoring import recording
+from ...replay import reader_of
+from ...replay.traffic.batches import Reader
+from ...replay.traffic.formats import asked_for
+from ...replay.traffic.json_lines import JsonLines
 
 RECORD = "redis"
 

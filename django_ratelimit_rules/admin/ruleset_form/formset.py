@@ -18,16 +18,22 @@ from django.forms.formsets import DELETION_FIELD_NAME
 from django.forms.models import construct_instance, model_to_dict
 from django.utils.safestring import SafeString
 
-from ..checks import form_size
-from ..conf import settings
-from ..engine.lint import Finding
-from ..engine.rules import WARN_AT
-from ..identifiers import registry
-from ..models import ANSWER_PROPERTIES, Rule, Ruleset
-from ..rulesets import findings
-from ..rulesets.text import POSITION_STEP
-from . import lines
-from .fields import ConditionsField, DurationField, KeyField, PropertiesField, WarnAtField
+from ...checks import form_size
+from ...conf import settings
+from ...engine.lint import Finding
+from ...engine.rules import WARN_AT
+from ...identifiers import registry
+from ...models import ANSWER_PROPERTIES, Rule, Ruleset
+from ...rulesets import findings
+from ...rulesets.text import POSITION_STEP
+from . import rows as lines
+from .fields import (
+    ConditionsField,
+    DurationField,
+    KeyField,
+    PropertiesField,
+    WarnAtField,
+)
 from .summaries import rule_summary
 
 if TYPE_CHECKING:

@@ -14,15 +14,21 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
-from ..exceptions import InvalidRulesFile
-from ..models import Ruleset, RulesetVersion
-from ..rulesets import diff as ruleset_diff
-from ..rulesets import history
-from ..rulesets import text as ruleset_text
-from . import guards
-from .confirmation import MAX_REASON, Step, author_of, confirm, in_force
-from .fields import SeenField, digest
-from .pages import Pages, page_url
+from ...exceptions import InvalidRulesFile
+from ...models import Ruleset, RulesetVersion
+from ...rulesets import diff as ruleset_diff
+from ...rulesets import history
+from ...rulesets import text as ruleset_text
+from .. import permissions
+from ..ruleset_form.fields import SeenField, digest
+from .base import Pages, page_url
+from .confirmation import (
+    MAX_REASON,
+    Step,
+    author_of,
+    confirm,
+    in_force,
+)
 
 if TYPE_CHECKING:
     BaseForm = forms.ModelForm[Ruleset]
@@ -159,7 +165,7 @@ class Versioned(Pages):
         return self._restore(request, limiter, number, Ruleset.objects.filter(name=limiter).first())
 
     def _restore(self, request: HttpRequest, name: str, number: int, ruleset: Ruleset | None) -> HttpResponse:
-        guards.require(request, *self.writes)  # type: ignore[attr-defined]
+        permissions.require(request, *self.writes)  # type: ignore[attr-defined]
         version = RulesetVersion.objects.filter(ruleset=name, number=number).first()
         if version is None:
             raise Http404

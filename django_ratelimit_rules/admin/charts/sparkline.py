@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from ..monitoring.last_hour import MINUTES, Series
+from ...monitoring.last_hour import MINUTES, Series
 
 HEIGHT, STEP, GAP = 36, 4, 1
 WIDTH = STEP * MINUTES

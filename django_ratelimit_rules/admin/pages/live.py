@@ -13,19 +13,19 @@ from django.urls import URLPattern
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from .. import rulesets
-from ..engine import Action, sentence
-from ..engine import Ruleset as Rules
-from ..exceptions import CountersUnavailable
-from ..models import Ruleset, RulesetVersion, as_stored
-from ..monitoring import fullest_counters, last_hour
-from ..monitoring.fullest_counters import Heavy
-from ..monitoring.last_hour import LastHour
-from ..replay.text_report import duration
-from ..rulesets import limiter_names
-from .charts import Charts, Mark
+from ... import rulesets
+from ...engine import Action, sentence
+from ...engine import Ruleset as Rules
+from ...exceptions import CountersUnavailable
+from ...models import Ruleset, RulesetVersion, as_stored
+from ...monitoring import fullest_counters, last_hour
+from ...monitoring.fullest_counters import Heavy
+from ...monitoring.last_hour import LastHour
+from ...replay.text_report import duration
+from ...rulesets import limiter_names
+from ..charts.sparkline import Charts, Mark
+from .base import Pages, page_url
 from .explain import ASK
-from .pages import Pages, page_url
 
 # Not the escapes of a counter's key, its digests, and networks.
 _PLAIN = re.compile(r"[0-9a-fA-F.:-]+")

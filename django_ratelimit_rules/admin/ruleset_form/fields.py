@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from django import forms
 from django.core.exceptions import ValidationError
 
-from ..engine.rules import WARN_AT
-from ..engine.values import format_duration, parse_duration
+from ...engine.rules import WARN_AT
+from ...engine.values import format_duration, parse_duration
 
 ONE_LINE = 100
 

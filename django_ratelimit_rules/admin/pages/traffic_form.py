@@ -9,15 +9,15 @@ from typing import Any, cast
 from django import forms
 from django.template.defaultfilters import filesizeformat
 
-from ..conf import settings
-from ..engine import Ruleset
-from ..exceptions import CountersUnavailable
-from ..monitoring import recording
-from ..replay import reader_of
-from ..replay.traffic.batches import Reader
-from ..replay.traffic.formats import asked_for
-from ..replay.traffic.json_lines import JsonLines
-from ..rulesets import limiter_names
+from ...conf import settings
+from ...engine import Ruleset
+from ...exceptions import CountersUnavailable
+from ...monitoring import recording
+from ...replay import reader_of
+from ...replay.traffic.batches import Reader
+from ...replay.traffic.formats import asked_for
+from ...replay.traffic.json_lines import JsonLines
+from ...rulesets import limiter_names
 
 # What a page can run while somebody waits; the command takes any size.
 MAX_UPLOAD = 20_000_000

@@ -5,11 +5,11 @@ A limiter's name goes in, and a rule's if it is about one; sentences come out, n
 
 from __future__ import annotations
 
-from .. import rulesets
-from ..engine import Action
-from ..exceptions import CountersUnavailable
-from ..monitoring import exceeding_clients, last_hour
-from ..monitoring.last_hour import Totals
+from ... import rulesets
+from ...engine import Action
+from ...exceptions import CountersUnavailable
+from ...monitoring import exceeding_clients, last_hour
+from ...monitoring.last_hour import Totals
 
 # Of a whole ruleset, those that were exceeded most.
 MOST_RULES = 5

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
-from .pages import page_url
+from ..pages.base import page_url
 
 # What a rule of an action can be turned into, and how that is called.
 TURNS = {"log": ("Promote", "limit"), "limit": ("Demote", "log")}

@@ -15,14 +15,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from ..conf import settings
-from ..exceptions import InvalidRulesFile
-from ..models import Ruleset
-from ..rulesets import diff as ruleset_diff
-from ..rulesets import text as ruleset_text
-from ..rulesets.history import Author
-from ..rulesets.text import Rulesets
-from . import guards
+from ...conf import settings
+from ...exceptions import InvalidRulesFile
+from ...models import Ruleset
+from ...rulesets import diff as ruleset_diff
+from ...rulesets import text as ruleset_text
+from ...rulesets.history import Author
+from ...rulesets.text import Rulesets
+from .. import permissions
 
 MAX_REASON = 2000
 
@@ -53,12 +53,12 @@ class Step:
 
 def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
     """Return who is signed in, as versions know an author."""
-    return Author(request.user.get_username(), action, reason.strip()[:MAX_REASON], guards.allow(request))
+    return Author(request.user.get_username(), action, reason.strip()[:MAX_REASON], permissions.allow(request))
 
 
 def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     """Show the page, or make the change when its button was pressed; say what the user lacks for it, as a 403."""
-    lacking = guards.missing(request, step.before, step.after)
+    lacking = permissions.missing(request, step.before, step.after)
     changes = ruleset_diff.compare(step.before, step.after)
     # The state before and after: the text of an import is posted again, and must be the one that was shown.
     seen = hashlib.sha256((ruleset_text.dump(step.before) + ruleset_text.dump(step.after)).encode()).hexdigest()

@@ -12,18 +12,24 @@ from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from ..engine import Ruleset as EngineRuleset
-from ..engine import sentence
-from ..exceptions import CountersUnavailable, InvalidRulesFile
-from ..models import Rule, Ruleset
-from ..replay import Refusal, Replay, Report, drafts, replay
-from ..replay.runner import Blocked
-from ..replay.text_report import duration, moment, share
-from ..rulesets import file as rules_file
-from ..rulesets import text as ruleset_text
-from .pages import Pages
-from .pictures import Stack, hidden_table, picture
-from .recorded import TooLarge, TrafficForm
+from ...engine import Ruleset as EngineRuleset
+from ...engine import sentence
+from ...exceptions import CountersUnavailable, InvalidRulesFile
+from ...models import Rule, Ruleset
+from ...replay import (
+    Refusal,
+    Replay,
+    Report,
+    drafts,
+    replay,
+)
+from ...replay.runner import Blocked
+from ...replay.text_report import duration, moment, share
+from ...rulesets import file as rules_file
+from ...rulesets import text as ruleset_text
+from ..charts.columns import Stack, hidden_table, picture
+from .base import Pages
+from .traffic_form import TooLarge, TrafficForm
 
 MOST_SHOWN = 20
 COLUMNS, STEP, ROWS = 90, 8, 12
