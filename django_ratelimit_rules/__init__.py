@@ -1,22 +1,14 @@
 """Rate limits as rules: edited in the Django admin, decided in one Redis round trip.
 
 The public names are imported lazily, so that ``import django_ratelimit_rules`` loads no model and needs no settings.
+The rooms, from the pure to the visible:
 
-Where things are, from the pure to the visible (import-linter holds the order; each module's first lines say more):
-
-- pure: ``engine/`` plans and decides; ``exceptions``.
-- stores: ``counters/`` count, in Redis, in a cluster, in memory; the only I/O of a request.
-- rules: ``models`` (the admin's rows, read by ``rulesrows``), ``rulesfile`` and code are ``tiers``, which ``rulesets``
-  joins and ``refresher`` keeps fresh; ``rulestext``, ``yamltext``, ``rulesdiff``, ``versions`` write and compare them.
-- a request: ``registry`` (names of properties), ``facts``, ``bodies``, ``clientip`` (values), ``identifiers``; then
-  ``calls`` and ``limiter``, where a check reads from top to bottom; ``responses``, ``headers``, ``outcomes``; and who
-  asks: ``decorators`` with ``questions``, ``middleware``, ``contrib/``.
-- what is told of it: ``signals``; ``metrics``, ``logs``, ``live``, ``clients``, ``decisions``, ``recording``.
-- the operator: ``admin/``, ``checks``, ``findings`` (the linter), ``replay/``, ``monitoring/``, ``management/``.
-- beside a legacy limiter: ``legacy``, ``comparing``, ``divergence``, ``drafts``.
-- clients and tests: ``publiclimits``, ``mylimits``, ``views``; ``testing``.
-- small: ``conf`` with ``setting_faults``; ``clock``, ``sometimes``, ``inflight``, ``checkpoints``, ``formsize``,
-  ``memo``, ``threads``.
+- ``engine/`` plans and decides; ``counters/`` count; ``identifiers/`` describe a request.
+- ``rulesets/`` supply the rules; ``limiter`` asks the question; ``http/`` puts it before a view.
+- ``monitoring/`` records decisions; ``replay/`` tries rules on old traffic; ``legacy/`` moves sites over.
+- ``admin/``, ``management/`` and ``checks/`` serve operators; ``contrib/`` serves other frameworks.
+- ``runtime/`` is what one process needs. ``conf``, ``exceptions``, ``models`` and ``signals`` are Django's own names.
+- Projects import ``decorators``, ``middleware``, ``views``, ``testing``, ``logs``. Old paths: ``live``, ``versions``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The operators' pages: rulesets, each with its rules inline in the order of their evaluation.
 
-This module says what stands where; :class:`Operations` joins what the others do:
-
-- the form of a ruleset: ``forms``, ``fields``, ``lines`` (rules that are not opened), ``summaries``, ``othertiers``.
-- the list: ``listing``; ``pages``: routes and addresses of what is not Django's own.
-- who may do what: ``guards``, ``operations``.
-- done once it is confirmed: ``confirmation``; ``switches``, ``history`` (versions, restoring), ``transfer`` (as text).
-- looking: ``explain`` with ``asking``; ``live`` with ``charts``, ``lasthour``, ``comparison`` (with a legacy limiter).
-- from traffic: ``recorded``, ``replaying``, ``suggesting``, ``pictures``.
+- ``ruleset_form/`` is the page of one ruleset, ``changelist`` the list of all.
+- ``pages/`` are those that Django's admin does not have; ``charts/`` are their pictures.
+- ``permissions`` says who may do what; ``operations`` joins all of it into one ``ModelAdmin``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Counters: the contract between the engine and a store. Hits go out, tallies come back.
 
-- the contract is kept by ``redis``, whose one script is ``hit.lua``, and by ``memory``, in this process; ``denials``
-  stands in front of the first, ``aliases`` chooses, ``beside`` keeps what is no counter.
-- how Redis is spoken to: ``client``, by way of ``connections`` in threads, and of ``pipeline`` with ``asyncpool`` on
-  event loops; ``breaker`` when it fails.
-- a Redis Cluster: ``cluster``, ``topology`` (who holds what), ``slots``.
+- the contract is kept by ``redis``, whose one script is ``hit.lua``, and by ``memory``, in this process;
+  ``denial_cache`` stands before the first.
+- ``aliases`` chooses; ``alias`` is one cache alias; ``shared_state`` keeps what is no counter.
+- ``transport/`` speaks to Redis. ``cluster`` is the old path of its connection factory.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back. In the order to read it:
 
 - a rule, which checks itself: ``rules``, with ``values`` (texts, durations), ``properties`` (names) and ``matching``.
-- a call: ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by index) and ``keys`` (of
-  counters); ``results`` (what the tallies mean).
-- about rules: ``sentences``, ``explanation``, ``lint``.
+- a call: ``calls`` (its arguments); ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by
+  index) and ``keys`` (of counters); ``results`` (what the tallies mean).
+- about rules and results: ``sentences``, ``explanation``, ``lint``, ``comparison`` (with another limiter).
 """
 
 from .explanation import Explanation, explain, record, trace

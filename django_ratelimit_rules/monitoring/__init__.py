@@ -3,7 +3,7 @@
 - ``metrics`` are Prometheus's; ``log_lines`` are the log's.
 - ``last_hour``, ``fullest_counters`` and ``exceeding_clients`` are the numbers that the admin shows.
 - ``decisions`` keeps explanations of refusals; ``recording`` keeps traffic for replays.
-- ``dashboard`` writes a Grafana dashboard and alert rules.
+- ``dashboard/`` writes a Grafana dashboard and alert rules.
 
 Results go in. Nothing here decides, or knows how a decision was asked for.
 """

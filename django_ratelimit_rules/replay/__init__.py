@@ -1,8 +1,10 @@
-"""Replays of recorded traffic: what a draft would have done, and which limits the traffic suggests.
+"""Replays: recorded traffic and draft rules go in, what the rules would have decided comes out.
 
-Traffic and rulesets go in, numbers come out; nothing is written anywhere. *formats* opens an access log (*logs*,
-*stamps*) or JSON lines (*jsonlines*) as *traffic*; *chains* finds each request's counters, *counting* counts, *running*
-adds up what one ruleset did, *report* sets it beside the live one; *suggesting* measures how many calls clients make.
+- ``traffic/`` reads the calls; ``plan_cache`` plans each kind of call once; ``fast_counters`` count.
+- ``runner`` runs one ruleset; ``timeline`` is its course; ``report`` is the result, ``text_report`` its text.
+- ``distribution`` tells how many calls clients make; ``suggestion_text`` is its text. ``drafts`` joins draft rules.
+
+Decides as the live rules do, by the times of the traffic. Neither Redis nor the database is asked.
 """
 
 from .plan_cache import Refusal

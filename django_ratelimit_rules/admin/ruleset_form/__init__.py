@@ -1,1 +1,4 @@
-"""The form of a ruleset: its rules in their order, their fields, and the rules of the other tiers beside them."""
+"""The form of a ruleset: ``formset`` is its rules, ``fields`` their inputs, ``rows`` the rules that are not opened.
+
+``summaries`` says a rule in one sentence. ``other_tiers`` are the rules beside those of the admin.
+"""

@@ -108,14 +108,14 @@ def test_view_is_the_dotted_path_of_the_view_behind_decorators_partials_and_as_v
         """Stands for any decorator's wrapper."""
 
     around_partial = functools.wraps(functools.partial(never))(lambda: None)
-    assert text("view", route_of(func=never)) == "tests.test_identifiers.never"
-    assert text("view", route_of(func=decorated)) == "tests.test_identifiers.never"
-    assert text("view", route_of(func=functools.partial(never))) == "tests.test_identifiers.never"
-    assert text("view", route_of(func=around_partial)) == "tests.test_identifiers.never"
-    assert text("view", route_of(func=Page.as_view())) == "tests.test_identifiers.Page"
+    assert text("view", route_of(func=never)) == "tests.identifiers.test_request.never"
+    assert text("view", route_of(func=decorated)) == "tests.identifiers.test_request.never"
+    assert text("view", route_of(func=functools.partial(never))) == "tests.identifiers.test_request.never"
+    assert text("view", route_of(func=around_partial)) == "tests.identifiers.test_request.never"
+    assert text("view", route_of(func=Page.as_view())) == "tests.identifiers.test_request.Page"
     assert text("view", rf.get("/")) is None
-    assert dotted_path(Page().dispatch) == "tests.test_identifiers.Page.dispatch"
-    assert dotted_path(Page()) == "tests.test_identifiers.Page"
+    assert dotted_path(Page().dispatch) == "tests.identifiers.test_request.Page.dispatch"
+    assert dotted_path(Page()) == "tests.identifiers.test_request.Page"
 
 
 def test_kwargs_are_those_given_else_those_of_the_url():

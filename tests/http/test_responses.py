@@ -200,21 +200,21 @@ async def own_async_view(request, result):
 
 
 def test_view_of_the_project_answers_and_its_own_headers_stay(settings):
-    settings.RATELIMIT_RULES_BLOCKED_VIEW = "tests.test_responses.own_view"
+    settings.RATELIMIT_RULES_BLOCKED_VIEW = "tests.http.test_responses.own_view"
     response = refuse()
     assert (response.status_code, response["X-Rule"], response["Retry-After"]) == (420, "user", "7")
     assert response["Cache-Control"] == "no-store"
 
 
 def test_async_view_of_the_project_answers_sync_code(settings):
-    settings.RATELIMIT_RULES_BLOCKED_VIEW = "tests.test_responses.own_async_view"
+    settings.RATELIMIT_RULES_BLOCKED_VIEW = "tests.http.test_responses.own_async_view"
     response = refuse()
     assert (response.content, response["Retry-After"]) == (b"/ user", "21")
 
 
 @pytest.mark.parametrize("view", ["own_view", "own_async_view"])
 async def test_view_of_the_project_answers_async_code(settings, view):
-    settings.RATELIMIT_RULES_BLOCKED_VIEW = f"tests.test_responses.{view}"
+    settings.RATELIMIT_RULES_BLOCKED_VIEW = f"tests.http.test_responses.{view}"
     assert (await ablocked_response(rf.get("/"), BLOCKED)).status_code == 420
 
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django_ratelimit_rules import Limiter
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from django_ratelimit_rules.rulesets import text as ruleset_text
-from tests.test_admin import Page
+from tests.admin.test_admin import Page
 
 pytestmark = pytest.mark.django_db
 

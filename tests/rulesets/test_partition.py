@@ -20,7 +20,7 @@ from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.rulesets.diff import as_text, compare
 from django_ratelimit_rules.rulesets.file import read_text
 from django_ratelimit_rules.testing import override_ruleset
-from tests.test_admin import CHANGE, Page
+from tests.admin.test_admin import CHANGE, Page
 
 BY_USER = {"characteristics": ["user"], "limit": 2, "period": 60}
 BY_ADDRESS = {"characteristics": ["ip"], "limit": 2, "period": 60}

@@ -17,8 +17,8 @@ from django_ratelimit_rules.admin.pages import traffic_form
 from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
+from tests.admin.test_admin import Page
 from tests.replay.test_logs import LINE, LOG
-from tests.test_admin import Page
 
 REPLAY = reverse("admin:django_ratelimit_rules_ruleset_replay")
 SUGGEST = reverse("admin:django_ratelimit_rules_ruleset_suggest")

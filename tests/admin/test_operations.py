@@ -18,7 +18,7 @@ from django_ratelimit_rules import Rule as CodeRule
 from django_ratelimit_rules import rulesets
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from django_ratelimit_rules.rulesets import text as ruleset_text
-from tests.test_admin import ADD, CHANGE, LIST, NEW, Page
+from tests.admin.test_admin import ADD, CHANGE, LIST, NEW, Page
 
 pytestmark = pytest.mark.django_db
 
