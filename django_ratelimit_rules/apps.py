@@ -13,12 +13,16 @@ class RatelimitRulesConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the listeners."""
-        from . import checks
+        from . import checks, signals
         from .http import settling
         from .legacy import divergence
         from .monitoring import exceeding_clients, last_hour, log_lines, metrics, recording
         from .rulesets import refresh
 
+        signals.checked.observers = (metrics.count_check, log_lines.log_check, exceeding_clients.note)
+        signals.failed.observers = (metrics.count_error, log_lines.log_failure)
+        signals.compared.observers = (metrics.count_comparison, log_lines.log_comparison, divergence.count)
+        signals.near_limit.observers = (metrics.count_near,)
         metrics.connect()
         log_lines.connect()
         last_hour.connect()

@@ -48,6 +48,7 @@ from .identifiers.state import results_of
 from .monitoring import decisions, recording
 from .rulesets import limiter_names
 from .runtime import background, threads
+from .signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 
 FAILURES = (CountersUnavailable, CallableFailed)
 
@@ -129,7 +130,7 @@ class Limiter:
         try:
             planned = engine.plan(ruleset, value_of, context)
             tallies = current().hit(planned.hits, cost, verb) if planned.hits.keys else ()
-            result = engine.decide(planned, tallies)
+            result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
         except FAILURES as error:
             result = self._by_failure_mode(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
@@ -138,7 +139,7 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             decisions.keep(ruleset, planned, result, value_of, request)
             if who:
-                denial_cache.remember(current(), who, ruleset, planned, result)
+                denial_cache.remember(current(), who, ruleset, planned)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     async def _acheck(
@@ -158,7 +159,7 @@ class Limiter:
         try:
             planned = await _aplan(ruleset, value_of, context, request)
             tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
-            result = engine.decide(planned, tallies)
+            result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
         except FAILURES as error:
             result = self._by_failure_mode(ruleset, error, planned, cost, verb)
         seconds = perf_counter() - started
@@ -167,7 +168,7 @@ class Limiter:
         if result.blocked and planned and not result.error and verb is CHECK:
             await decisions.akeep(ruleset, planned, result, value_of, request)
             if who:
-                denial_cache.remember(current(), who, ruleset, planned, result)
+                denial_cache.remember(current(), who, ruleset, planned)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     def _refused_again(self, who: Who, cost: Number) -> Result | None:
@@ -176,9 +177,9 @@ class Limiter:
         asked = denial_cache.again(who, cost, started)
         if asked is None:
             return None
-        result = asked.result(cost, started)
+        result = engine.decide(asked.plan, (asked.denial.tally_now(cost, started),), cost)
         seconds = monotonic() - started
-        signals.checked.announce(Limiter, self.name, result, asked.ruleset, asked.plan, seconds, refused_again=True)
+        signals.checked.announce(Limiter, CheckEvent(self.name, result, asked.ruleset, asked.plan, seconds, True))
         return result
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
@@ -426,23 +427,18 @@ class Limiter:
             self._report(ruleset, error)
         if ruleset.failure_mode is FailureMode.LOCAL and planned is not None:
             tallies: list[Tally] = _local.hit(planned.hits, cost, verb)
-            result = engine.decide(planned, tallies)
-            result.error = True
-            return result
+            return engine.decide(planned, tallies, cost, error=True, settles=verb is not PEEK)
         pause = error.retry_after if isinstance(error, CountersUnavailable) else None
-        return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, pause)
+        return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, cost, pause)
 
     def _report(self, ruleset: Ruleset, error: Exception) -> None:
-        signals.failed.announce(Limiter, self.name, error, ruleset.failure_mode)
+        signals.failed.announce(Limiter, FailureEvent(self.name, error, ruleset.failure_mode))
 
     def _finish(
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
     ) -> Result:
-        result.cost = cost
-        if verb is PEEK:
-            result.pending = ()
         if verb is CHECK:
-            signals.checked.announce(Limiter, self.name, result, ruleset, planned, seconds)
+            signals.checked.announce(Limiter, CheckEvent(self.name, result, ruleset, planned, seconds))
             if result.near and planned is not None and not result.blocked:
                 self._warn(((planned.hits[at], result.evaluations[at].used) for at in result.near), cost)
         return result
@@ -451,7 +447,8 @@ class Limiter:
         """Say which counters a call has just taken near their limit."""
         for hit, used in counted:
             if used - cost < engine.near(hit.rule, hit.limit) <= used:
-                signals.near_limit.announce(Limiter, self.name, hit.rule, used, hit.limit, hit.key)
+                event = NearLimitEvent(self.name, hit.rule, used, hit.limit, hit.key)
+                signals.near_limit.announce(Limiter, event)
 
 
 def compare(result: Result, legacy_blocked: bool) -> None:
@@ -459,14 +456,9 @@ def compare(result: Result, legacy_blocked: bool) -> None:
     of another mode: an operator may have changed it meanwhile."""
     if result.mode is not Mode.DRY_RUN or result.error:
         return
-    signals.compared.announce(
-        Limiter,
-        result.limiter,
-        result,
-        legacy_blocked,
-        "match" if would_block(result) is legacy_blocked else "diverge",
-        at_edge(result, time()),
-    )
+    agreement = "match" if would_block(result) is legacy_blocked else "diverge"
+    event = ComparisonEvent(result.limiter, result, legacy_blocked, agreement, at_edge(result, time()))
+    signals.compared.announce(Limiter, event)
 
 
 def forget_local_counters() -> None:
@@ -501,5 +493,5 @@ def _raise_if_blocked(result: Result) -> Result:
 def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:
     """Return the hits that an answer charges, and take them from the result: it settles once."""
     value_of = values(answer)
-    hits, result.pending = result.pending, ()
+    hits = engine.take_pending(result)
     return tuple(hit for hit in hits if hit.rule.response_matcher and hit.rule.response_matcher.holds(value_of))

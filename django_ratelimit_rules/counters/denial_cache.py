@@ -18,24 +18,22 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from django.core.signals import setting_changed
 
 from ..conf import settings
 from ..engine import (
     Algorithm,
-    Evaluation,
     Hit,
     Hits,
     Plan,
-    Result,
     Ruleset,
     Tally,
 )
 from ..engine.calls import SAFE
 from ..engine.plans import Terms, new_tuple
-from ..engine.results import BLOCK, Number
+from ..engine.results import Number
 from . import CHARGE, CHECK, Verb
 from .redis import RedisCounters
 
@@ -68,16 +66,19 @@ class Denial:
         """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
         return now < self.until and hits.terms[0] is self.terms and cost >= self.cost
 
-    def refuse(self, cost: Number, now: float) -> tuple[Number, int, int]:
-        """Count a call, and return what Redis would say then: count, reset_ms and retry_ms."""
+    def tally_now(self, cost: Number, now: float) -> Tally:
+        """Count a call, and return the tally that Redis would return then."""
         tally, left = self.tally, ceil((self.ends - now) * 1000)
+        count, retry = tally.count + self.missed, tally.retry_ms if tally.retry_ms < left else left
         if not tally.banned:
             if not self.terms.looked:
                 self.missed += cost
+                count += cost
             if cost > self.terms.limit:
-                return tally.count + self.missed, left, -1
-        count = tally.used + cost if self.adds else tally.count + self.missed
-        return count, left, tally.retry_ms if tally.retry_ms < left else left
+                retry = -1
+        elif self.adds:
+            count = tally.used + cost
+        return cast(Tally, new_tuple(Tally, (tally.used, count, tally.exceeded, tally.banned, left, retry)))
 
 
 class Denials(RedisCounters):
@@ -133,8 +134,7 @@ class Denials(RedisCounters):
         denial = self._kept.get(name)
         if denial is None or not denial.stands(hits, cost, now):
             return None
-        count, reset_ms, retry_ms = denial.refuse(cost, now)
-        return [denial.tally._replace(count=count, reset_ms=reset_ms, retry_ms=retry_ms)]
+        return [denial.tally_now(cost, now)]
 
     def _missed(self, name: str) -> Number:
         """Return what was refused here since Redis was asked last, to be told to it now."""
@@ -184,35 +184,12 @@ class Denials(RedisCounters):
         return self._kept.get(self.namespace() + hits.keys[0])
 
 
-class Asked:
-    """A call that was refused, and how to say so again."""
+class Asked(NamedTuple):
+    """A call that was refused, and how it was planned."""
 
-    __slots__ = ("_counter", "_limiter", "_rule", "denial", "plan", "ruleset")
-
-    def __init__(self, denial: Denial, ruleset: Ruleset, plan: Plan, result: Result) -> None:
-        self.denial = denial
-        self.ruleset = ruleset
-        self.plan = plan
-        self._limiter = result.limiter
-        rule, action, outcome, _, *counter, _ = result.evaluations[0]
-        self._rule = (rule, action, outcome)
-        self._counter = tuple(counter)
-
-    def result(self, cost: Number, now: float) -> Result:
-        """Return what :func:`engine.decide` would say of the same plan now."""
-        count, reset_ms, retry_ms = self.denial.refuse(cost, now)
-        evaluation = new_tuple(Evaluation, (*self._rule, count, *self._counter, reset_ms / 1000))
-        # Without __init__, which would set all fields to what the class says anyhow.
-        result: Result = object.__new__(Result)
-        result.limiter = self._limiter
-        result.action = BLOCK
-        result.matched = result.exceeded = True
-        result.rule = self._rule[0]
-        result.evaluations = (evaluation,)
-        result.most_restrictive = evaluation
-        result.retry_after = None if retry_ms < 0 else retry_ms / 1000
-        result.cost = cost
-        return result
+    denial: Denial
+    ruleset: Ruleset
+    plan: Plan
 
 
 _asked: dict[Who, Asked] = {}
@@ -242,7 +219,7 @@ def again(who: Who, cost: Number, now: float) -> Asked | None:
     return None
 
 
-def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan, result: Result) -> None:
+def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan) -> None:
     """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
     hits = plan.hits
     static = hits.chain is not None and hits.chain.terms is not None
@@ -251,7 +228,7 @@ def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan, re
         if denial is not None:
             if len(_asked) >= counters.most():
                 _asked.clear()
-            _asked[who] = Asked(denial, ruleset, plan, result)
+            _asked[who] = Asked(denial, ruleset, plan)
 
 
 def forget(**_: object) -> None:

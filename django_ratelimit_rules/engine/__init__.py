@@ -11,7 +11,7 @@ Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come b
 from .explanation import Explanation, explain, record, trace
 from .keys import KeyWriter
 from .plans import Hit, Hits, Plan, Ruleset, counter_keys, near, plan
-from .results import Evaluation, Outcome, Result, Tally, charged, decide, failed
+from .results import Evaluation, Outcome, Result, Tally, charged, decide, explained, failed, take_pending
 from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_partition, check_unique_names
 from .sentences import sentence
 
@@ -38,10 +38,12 @@ __all__ = [
     "counter_keys",
     "decide",
     "explain",
+    "explained",
     "failed",
     "near",
     "plan",
     "record",
     "sentence",
+    "take_pending",
     "trace",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .plans import Hit, Plan, new_tuple
 from .rules import Action, FailureMode, Mode, Word
@@ -20,6 +20,7 @@ class Outcome(Word):
 
 
 ALLOW, BLOCK = Outcome.ALLOW, Outcome.BLOCK
+new_draft = object.__new__
 
 
 class Tally(NamedTuple):
@@ -59,9 +60,9 @@ class Evaluation(NamedTuple):
     reset_after: float
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The answer of a limiter.
+    """The answer of a limiter. Nothing but settling changes it: it is frozen for callers and observers.
 
     ``action`` is what the caller should do. ``matched``: a rule matched, a skip included. ``exceeded``: an evaluation
     exceeded, a log rule's included. ``error``: the check failed and the failure mode answered. ``rule``: the name of
@@ -95,16 +96,28 @@ class Result:
         return self.action is BLOCK
 
 
-def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
-    """Return the result of a plan from the tallies of its hits, which end with the first hit that blocks."""
+class _Draft:
+    """A result while it is made, with the slots of :class:`Result`, which it then becomes.
+
+    A frozen dataclass takes five times as long to fill, on every check.
+    """
+
+    __slots__ = tuple(Result.__dataclass_fields__)
+
+
+def decide(
+    plan: Plan, tallies: Sequence[Tally], cost: Number = 1, *, error: bool = False, settles: bool = True
+) -> Result:
+    """Return the result of a plan from the tallies of its hits, which end with the first hit that blocks.
+
+    ``error``: the tallies come from the failure mode ``local``. Without ``settles`` no hit is left pending.
+    """
     limiter, mode, hits, skip, _ = plan
-    # Without __init__, which would set all fields to what the class says anyhow.
-    result: Result = object.__new__(Result)
-    result.limiter = limiter
-    result.mode = mode
-    result.matched = bool(hits.keys) or skip is not None
+    blocked = any_exceeded = False
+    most_restrictive = retry_after = None
     evaluations = []
     pending = []
+    positions_near: tuple[int, ...] = ()
     share = 2.0
     terms = hits.terms
     for at, (used, count, exceeded, banned, reset_ms, retry_ms) in enumerate(tallies):
@@ -118,40 +131,61 @@ def decide(plan: Plan, tallies: Sequence[Tally]) -> Result:
         evaluation = new_tuple(Evaluation, (rule.name, rule.action, outcome, count, used, limit, period, *over))
         evaluations.append(evaluation)
         if exceeded:
-            result.exceeded = True
+            any_exceeded = True
         elif looked:
             pending.append(hits[at])
         elif used >= near:
-            result.near += (at,)
+            positions_near += (at,)
         if outcome is BLOCK:
-            result.action = BLOCK
-            result.most_restrictive = evaluation
-            result.retry_after = None if retry_ms < 0 else retry_ms / 1000
+            blocked = True
+            most_restrictive = evaluation
+            retry_after = None if retry_ms < 0 else retry_ms / 1000
         elif enforced and remaining / limit < share:
             share = remaining / limit
-            result.most_restrictive = evaluation
-    result.evaluations = tuple(evaluations)
-    if evaluations:
-        result.rule = evaluations[-1].rule
-    if result.action is BLOCK:
-        return result
-    if pending:
-        result.pending = tuple(pending)
-    if skip is not None:
-        result.skipped = True
-        result.rule = skip.name
-    return result
+            most_restrictive = evaluation
+    skipped = skip is not None and not blocked
+    draft: Any = new_draft(_Draft)
+    draft.limiter = limiter
+    draft.action = BLOCK if blocked else ALLOW
+    draft.matched = bool(hits.keys) or skip is not None
+    draft.exceeded = any_exceeded
+    draft.skipped = skipped
+    draft.error = error
+    draft.rule = skip.name if skipped else evaluations[-1].rule if evaluations else None  # type: ignore[union-attr]
+    draft.evaluations = tuple(evaluations)
+    draft.most_restrictive = most_restrictive
+    draft.retry_after = retry_after
+    draft.mode = mode
+    draft.cost = cost
+    draft.pending = tuple(pending) if pending and settles and not blocked else ()
+    draft.decision = None
+    draft.near = positions_near
+    draft.__class__ = Result
+    return cast(Result, draft)
+
+
+def explained(result: Result, decision: str) -> None:
+    """Give a result the id under which it is explained, before anyone else sees it."""
+    object.__setattr__(result, "decision", decision)
+
+
+def take_pending(result: Result) -> tuple[Hit, ...]:
+    """Return the hits that wait for the answer, and leave none: a result settles once."""
+    hits = result.pending
+    object.__setattr__(result, "pending", ())
+    return hits
 
 
 def charged(result: Result, hits: Sequence[Hit], tallies: Sequence[Tally]) -> None:
-    """Bring a result, which blocks nothing, up to what its counters say now that they were charged by outcome."""
+    """Update a result, which blocks nothing, to the tallies of its counters after they were charged by outcome."""
     now = {hit.rule.name: tally for hit, tally in zip(hits, tallies, strict=False)}
     if not now:
         return
-    result.evaluations = tuple(_now(one, now[one.rule]) if one.rule in now else one for one in result.evaluations)
+    evaluations = tuple(_now(one, now[one.rule]) if one.rule in now else one for one in result.evaluations)
+    object.__setattr__(result, "evaluations", evaluations)
     if result.most_restrictive is not None:
-        limits = [one for one in result.evaluations if one.action is Action.LIMIT]
-        result.most_restrictive = min(limits, key=lambda one: one.remaining / one.limit)
+        limits = [one for one in evaluations if one.action is Action.LIMIT]
+        object.__setattr__(result, "most_restrictive", min(limits, key=lambda one: one.remaining / one.limit))
 
 
 def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
@@ -163,7 +197,9 @@ def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
     )
 
 
-def failed(limiter: str, mode: Mode, failure_mode: FailureMode, retry_after: float | None = None) -> Result:
+def failed(
+    limiter: str, mode: Mode, failure_mode: FailureMode, cost: Number = 1, retry_after: float | None = None
+) -> Result:
     """Return the result of a check that failed, as the failure mode has it (``local`` without counters allows)."""
     blocks = failure_mode is FailureMode.CLOSED and mode is Mode.ENFORCE
     return Result(
@@ -172,4 +208,5 @@ def failed(limiter: str, mode: Mode, failure_mode: FailureMode, retry_after: flo
         error=True,
         retry_after=retry_after if blocks else None,
         mode=mode,
+        cost=cost,
     )

@@ -11,11 +11,11 @@ import threading
 import time
 from dataclasses import dataclass
 
-from .. import signals
 from ..conf import settings
 from ..counters.aliases import current
 from ..exceptions import CountersUnavailable
 from ..runtime import background
+from ..signals import ComparisonEvent
 
 HOUR = 3600
 DAY_HOURS = 24
@@ -57,15 +57,15 @@ class Divergence:
         return f"{100 * self.day.share:.1f} % of {self.day.compared:,}"
 
 
-def count(limiter: str, _result: object, _legacy_blocked: bool, agreement: str, boundary: bool) -> None:
-    """Receiver of ``signals.compared``."""
+def count(event: ComparisonEvent) -> None:
+    """Count a comparison in the hour that runs."""
     if settings.LIVE:
-        diverged = agreement == "diverge"
+        diverged = event.agreement == "diverge"
         with _lock:
-            numbers = _counts.setdefault((limiter, int(time.time()) // HOUR), [0, 0, 0])
+            numbers = _counts.setdefault((event.limiter, int(time.time()) // HOUR), [0, 0, 0])
             numbers[0] += 1
             numbers[1] += diverged
-            numbers[2] += diverged and boundary
+            numbers[2] += diverged and event.boundary
 
 
 def write() -> None:
@@ -128,7 +128,6 @@ def forget() -> None:
 
 
 def connect() -> None:
-    """Listen to comparisons, and be called by the refresher; called once by the app config."""
-    signals.compared.tell(count)
+    """Let the background thread write; called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)
     os.register_at_fork(after_in_child=forget)

@@ -55,7 +55,7 @@ def keep(
             current().put(_name(entry[0]), entry[1], KEPT_SECONDS)
         except CountersUnavailable:
             return
-        result.decision = entry[0]
+        engine.explained(result, entry[0])
 
 
 async def akeep(
@@ -68,7 +68,7 @@ async def akeep(
             await current().aput(_name(entry[0]), entry[1], KEPT_SECONDS)
         except CountersUnavailable:
             return
-        result.decision = entry[0]
+        engine.explained(result, entry[0])
 
 
 def find(decision: str) -> dict[str, Any] | None:

@@ -14,12 +14,11 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
-from .. import signals
 from ..conf import settings
 from ..counters.aliases import current
-from ..engine import Plan, Result, Ruleset
 from ..exceptions import CountersUnavailable
 from ..runtime import background
+from ..signals import CheckEvent
 
 HOUR = 3600
 WRITE_SECONDS = 5.0
@@ -39,9 +38,11 @@ class Clients(NamedTuple):
         return f"{self.number:,}{' or more' if self.more else ''} client{'' if self.number == 1 else 's'}"
 
 
-def note(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
-    """Receiver of ``signals.checked``: note whose call went over a limit."""
-    if not result.exceeded or plan is None or not settings.LIVE:
+def note(event: CheckEvent) -> None:
+    """Note the client of a call over a limit."""
+    limiter, result, _, plan, _, refused_again = event
+    # A client that is refused again within a second was noted when it began.
+    if refused_again or not result.exceeded or plan is None or not settings.LIVE:
         return
     keys = plan.hits.keys
     for at, evaluation in enumerate(result.evaluations):
@@ -86,7 +87,5 @@ def forget() -> None:
 
 
 def connect() -> None:
-    """Listen to checks, and be called by the refresher; called once by the app config."""
-    # Who is refused again within a second was noted when it began.
-    signals.checked.tell(note)
+    """Let the background thread write; called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)

@@ -12,22 +12,23 @@ from collections.abc import Iterable
 
 from django.core.signals import setting_changed
 
-from .. import signals
-from ..engine import Algorithm, Evaluation, FailureMode, Plan, Result, Rule, Ruleset
+from ..engine import Algorithm, Evaluation, Rule
 from ..engine.comparison import nearest_limit, would_block
 from ..engine.plans import NONE, Terms
 from ..engine.results import BLOCK
 from ..runtime import log_sampling
+from ..signals import CheckEvent, ComparisonEvent, FailureEvent
 
 logger = logging.getLogger("django_ratelimit_rules")
 
 MAX_ERROR = 500
 
 
-def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None, _seconds: float) -> None:
-    """Receiver of ``signals.checked``: a line for each log rule exceeded, and for some blocks, some bypasses and some
-    calls that lack what a rule counts distinct values of."""
-    if plan is not None and plan.passed_over:
+def log_check(event: CheckEvent) -> None:
+    """Write a line for each log rule that was exceeded, and for some blocks, bypasses and calls without the property
+    that a rule counts distinct values of."""
+    limiter, result, ruleset, plan, _, refused_again = event
+    if plan is not None and plan.passed_over and not refused_again:
         _log_passed_over(limiter, plan.passed_over)
     if result.skipped and _chosen(log_sampling.nth(f"skipped.{limiter}.{result.rule}")):
         logger.info("Rate limit bypassed: limiter=%s rule=%s action=skip", limiter, result.rule)
@@ -43,14 +44,6 @@ def log_check(limiter: str, result: Result, ruleset: Ruleset, plan: Plan | None,
             _log_exceeded(limiter, evaluation, key, ruleset.version, None, logging.INFO)
         elif _chosen(_refused(limiter, evaluation, terms, key, result.cost)):
             _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
-
-
-def log_refusal(limiter: str, result: Result, ruleset: Ruleset, plan: Plan, _seconds: float) -> None:
-    """As :func:`log_check`, of one rule's refusal that is said again."""
-    hits, evaluation = plan.hits, result.evaluations[0]
-    key = hits.keys[0]
-    if _chosen(_refused(limiter, evaluation, hits.terms[0], key, result.cost)):
-        _log_exceeded(limiter, evaluation, key, ruleset.version, result.decision, logging.WARNING)
 
 
 def _log_passed_over(limiter: str, rules: Iterable[Rule]) -> None:
@@ -97,8 +90,9 @@ def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str
     return log_sampling.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
 
 
-def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement: str, boundary: bool) -> None:
-    """Receiver of ``signals.compared``: both verdicts, at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
+def log_comparison(event: ComparisonEvent) -> None:
+    """Write both verdicts at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
+    limiter, result, legacy_blocked, agreement, boundary = event
     if not _chosen(log_sampling.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
         return
     logger.log(
@@ -110,8 +104,9 @@ def log_comparison(limiter: str, result: Result, legacy_blocked: bool, agreement
     )
 
 
-def log_failure(limiter: str, error: Exception, failure_mode: FailureMode) -> None:
-    """Receiver of ``signals.failed``: one line per limiter and minute."""
+def log_failure(event: FailureEvent) -> None:
+    """Write one line per limiter and minute."""
+    limiter, error, failure_mode = event
     if log_sampling.due(f"failed.{limiter}"):
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
 
@@ -128,8 +123,5 @@ def _one_line(error: Exception) -> str:
 
 
 def connect() -> None:
-    """Listen to the app's signals; called once by the app config."""
-    signals.checked.tell(log_check, refused_again=log_refusal)
-    signals.failed.tell(log_failure)
-    signals.compared.tell(log_comparison)
+    """Listen to changes of settings; called once by the app config."""
     setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.logs")

@@ -21,15 +21,12 @@ from prometheus_client.values import ValueClass
 from .. import rulesets, signals
 from ..engine import (
     Action,
-    FailureMode,
     Mode,
-    Plan,
     Result,
-    Rule,
-    Ruleset,
 )
 from ..engine.plans import Chain
 from ..engine.results import ALLOW, BLOCK
+from ..signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
 ALL = "*"
@@ -189,13 +186,16 @@ _of: dict[str, Children] = {}
 _shown: dict[tuple[str, str], tuple[int, int]] = {}
 
 
-def count_check(limiter: str, result: Result, _ruleset: Ruleset, plan: Plan | None, seconds: float) -> None:
-    """Receiver of ``signals.checked``: counts in plain numbers, which a scrape turns into metrics."""
+def count_check(event: CheckEvent) -> None:
+    """Count a check in plain numbers, which a scrape turns into metrics."""
+    limiter, result, _, plan, seconds, refused_again = event
     with _lock:
         waiting = _waiting_of(limiter, seconds)
-        chain = plan.hits.chain if plan is not None and not result.exceeded else None
+        chain = plan.hits.chain if plan is not None and (refused_again or not result.exceeded) else None
         if chain is not None and not result.error:
-            waiting.chains[chain] = waiting.chains.get(chain, 0) + 1
+            # All results of a chain that nothing exceeded are alike, and so are all that its first rule refuses.
+            alike = waiting.refusals if refused_again else waiting.chains
+            alike[chain] = alike.get(chain, 0) + 1
         else:
             _count_evaluations(waiting, result)
     if MULTIPROCESS:
@@ -212,16 +212,6 @@ def _waiting_of(limiter: str, seconds: float) -> Waiting:
     waiting.seconds += seconds
     waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
     return waiting
-
-
-def count_refusal(limiter: str, _result: Result, _ruleset: Ruleset, plan: Plan, seconds: float) -> None:
-    """As :func:`count_check`, of a chain's first rule that refuses somebody again."""
-    chain: Any = plan.hits.chain
-    with _lock:
-        refusals = _waiting_of(limiter, seconds).refusals
-        refusals[chain] = refusals.get(chain, 0) + 1
-    if MULTIPROCESS:
-        flush()
 
 
 def _count_evaluations(waiting: Waiting, result: Result) -> None:
@@ -246,19 +236,19 @@ def flush() -> None:
             children.add(_waiting.pop(limiter))
 
 
-def count_error(limiter: str, _error: Exception, _mode: FailureMode) -> None:
-    """Receiver of ``signals.failed``."""
-    errors.labels(limiter).inc()
+def count_error(event: FailureEvent) -> None:
+    """Count a failed check."""
+    errors.labels(event.limiter).inc()
 
 
-def count_near(limiter: str, rule: Rule, *_: object) -> None:
-    """Receiver of ``signals.near_limit``."""
-    near_limit.labels(limiter, rule.name).inc()
+def count_near(event: NearLimitEvent) -> None:
+    """Count a counter that came near its limit."""
+    near_limit.labels(event.limiter, event.rule.name).inc()
 
 
-def count_comparison(limiter: str, _result: Result, _legacy_blocked: bool, agreement: str, boundary: bool) -> None:
-    """Receiver of ``signals.compared``."""
-    shadow.labels(limiter, agreement, "true" if boundary else "false").inc()
+def count_comparison(event: ComparisonEvent) -> None:
+    """Count a comparison with a legacy limiter."""
+    shadow.labels(event.limiter, event.agreement, "true" if event.boundary else "false").inc()
 
 
 def show_rules(**_: object) -> None:
@@ -321,10 +311,6 @@ def _fork() -> None:
 
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
-    signals.checked.tell(count_check, refused_again=count_refusal)
-    signals.failed.tell(count_error)
-    signals.compared.tell(count_comparison)
-    signals.near_limit.tell(count_near)
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.monitoring.metrics")
     # What waits is the parent's, which goes on to count it.
     os.register_at_fork(before=flush, after_in_child=_fork)

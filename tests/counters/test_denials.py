@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 
 import pytest
@@ -253,8 +253,15 @@ def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_al
             evaluation = result.evaluations[0]
             assert result.most_restrictive == evaluation
             assert 0 < evaluation.reset_after == result.retry_after
-            result.evaluations = (evaluation._replace(count=0, reset_after=0),)
-            result.most_restrictive = result.retry_after = None
+        again, planned = (
+            replace(
+                result,
+                evaluations=(result.evaluations[0]._replace(count=0, reset_after=0),),
+                most_restrictive=None,
+                retry_after=None,
+            )
+            for result in (again, planned)
+        )
         assert [getattr(again, each.name) for each in fields(Result)] == [
             getattr(planned, each.name) for each in fields(Result)
         ]

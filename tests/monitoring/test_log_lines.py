@@ -18,6 +18,7 @@ from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from django_ratelimit_rules.logs import RateLimitsFilter
 from django_ratelimit_rules.monitoring.log_lines import log_failure
+from django_ratelimit_rules.signals import FailureEvent
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
 from tests.servers import free_port
 
@@ -165,7 +166,7 @@ def test_values_of_other_kinds_stay_on_one_physical_line(lines, name):
 
 def test_failure_is_one_line_whatever_the_error_says(lines):
     for _ in range(3):
-        log_failure("api", CountersUnavailable("a\nb\u2028c\x00" + "d" * 10_000), FailureMode.OPEN)
+        log_failure(FailureEvent("api", CountersUnavailable("a\nb\u2028c\x00" + "d" * 10_000), FailureMode.OPEN))
     (line,) = lines()
     assert line.startswith(r"Limiter api cannot decide, failure mode open answers: a\nb\u2028c\x00ddd")
     assert line.isprintable()
@@ -182,7 +183,7 @@ def test_failure_of_another_redis_than_before_is_a_line_of_its_own(lines, settin
 
 def test_reset_counters_begins_the_log_anew(lines):
     for _ in range(2):
-        log_failure("api", CountersUnavailable("gone"), FailureMode.OPEN)
+        log_failure(FailureEvent("api", CountersUnavailable("gone"), FailureMode.OPEN))
         reset_counters()
     assert len(lines()) == 2
 
