@@ -1,0 +1,101 @@
+"""Messages for people, in English and ready to be translated.
+
+A sentence with named placeholders and their values go in, a :class:`Message` comes out: a string in English, which
+logs and exceptions use as it is. :func:`translate` renders the same message in another language. The engine knows no
+catalogue of translations: callers pass one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Message(str):
+    """A string in English that can be rendered in other languages.
+
+    ``singular`` and ``plural`` are the texts with ``%(name)s`` placeholders; ``plural`` is None for a message without
+    a number. ``params`` are the placeholders' values, which may be messages themselves.
+    """
+
+    __slots__ = ("number", "params", "plural", "singular")
+
+    singular: str
+    plural: str | None
+    number: int
+    params: Mapping[str, Any]
+
+    def __new__(cls, singular: str, plural: str | None, number: int, params: Mapping[str, Any]) -> Message:
+        chosen = singular if plural is None or number == 1 else plural
+        message = super().__new__(cls, chosen % params)
+        message.singular = singular
+        message.plural = plural
+        message.number = number
+        message.params = params
+        return message
+
+    def __getnewargs__(self) -> tuple[str, str | None, int, Mapping[str, Any]]:  # type: ignore[override]
+        return self.singular, self.plural, self.number, self.params
+
+
+class Grouped(int):
+    """A whole number that people read with separators: 12,000 in English."""
+
+    def __str__(self) -> str:
+        return format(int(self), ",")
+
+
+class Catalogue(NamedTuple):
+    """The functions of one language: Django's ``gettext`` and ``ngettext``, and the spelling of a number."""
+
+    gettext: Callable[[str], str]
+    ngettext: Callable[[str, str, int], str]
+    number: Callable[[int], str]
+
+
+def _(text: str, /, **params: Any) -> Message:
+    """Return a message. Its name is the mark by which texts are collected for translators."""
+    return Message(text, None, 0, params)
+
+
+def ngettext(singular: str, plural: str, number: int, /, **params: Any) -> Message:
+    """Return a message that depends on a number, which is the placeholder ``%(number)s`` as well."""
+    return Message(singular, plural, number, {"number": Grouped(number), **params})
+
+
+def all_of(texts: Sequence[str]) -> str:
+    """Return texts as a list that ends with "and". Raises IndexError for an empty list."""
+    if len(texts) == 1:
+        return texts[0]
+    return _("%(first)s and %(last)s", first=_commas(texts[:-1]), last=texts[-1])
+
+
+def any_of(texts: Sequence[str]) -> str:
+    """Return texts as a list that ends with "or". Raises IndexError for an empty list."""
+    if len(texts) == 1:
+        return texts[0]
+    return _("%(first)s or %(last)s", first=_commas(texts[:-1]), last=texts[-1])
+
+
+def _commas(texts: Sequence[str]) -> str:
+    listed = texts[0]
+    for text in texts[1:]:
+        listed = _("%(first)s, %(next)s", first=listed, next=text)
+    return listed
+
+
+def translate(text: object, catalogue: Catalogue) -> str:
+    """Return a message in the language of a catalogue, its values included. Other strings are returned unchanged."""
+    if isinstance(text, Grouped):
+        return catalogue.number(int(text))
+    if not isinstance(text, Message):
+        return str(text)
+    if text.plural is None:
+        template = catalogue.gettext(text.singular)
+    else:
+        template = catalogue.ngettext(text.singular, text.plural, text.number)
+    translated = {
+        name: translate(value, catalogue) if isinstance(value, (Message, Grouped)) else value
+        for name, value in text.params.items()
+    }
+    return template % translated
