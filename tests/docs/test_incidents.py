@@ -17,8 +17,8 @@ from tests.replay.test_logs import LOG
 from tests.servers import free_port
 
 (CALM,) = take("docs/incidents.md#stop-the-blocking")
-(BLOCKED,) = take("docs/incidents.md#find-what-blocks-somebody")
-(LET_THROUGH,) = take("docs/incidents.md#let-somebody-through")
+(BLOCKED,) = take("docs/incidents.md#find-the-rule-that-blocks")
+(LET_THROUGH,) = take("docs/incidents.md#let-a-client-through")
 (REPLAY,) = take("docs/incidents.md#stop-a-flood")
 (OFF,) = take("docs/incidents.md#switch-everything-off")
 (FAILS,) = take("docs/incidents.md#redis-fails")

@@ -15,7 +15,7 @@ from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
-from tests.docs.running import define, shell
+from tests.docs.running import define, serve, shell
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +58,14 @@ def test_django_ratelimit_goes_on_to_decide_with_its_own_counters(served, mode):
         assert served(new, 3) == [200, 200, 403]
     with override_ruleset("search", [Rule("one", characteristics=["ip"], limit=1, period=60)]):
         assert served(new, 2) == [200, 429]
+
+
+def test_the_old_decorator_decides_until_the_ruleset_enforces(settings):
+    client = serve(settings, search=define(AFTER)["search"])
+    with override_ruleset("search", [], mode="off"):
+        assert [client.get("/search/").status_code for _ in range(6)] == [200] * 5 + [403]
+    with override_ruleset("search", [Rule("none", limit=0, period=60)]):
+        assert client.get("/search/").status_code == 429
 
 
 def test_several_decorators_of_one_view_become_one(served):

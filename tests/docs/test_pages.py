@@ -21,11 +21,11 @@ from tests.docs.pages import PAGES, ROOT, blocks, headings, inline, links, taken
 
 PLACES = sorted({block.place for page in PAGES for block in blocks(page)})
 TRACKED = ("CHANGELOG.md", *PAGES)
-MOST_LINES = 500
+MOST_LINES = 250
 
 
 def test_the_readme_is_short():
-    assert len(text_of("README.md").splitlines()) < MOST_LINES
+    assert len(text_of("README.md").splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -87,13 +87,13 @@ def test_a_setting_that_is_named_exists(page):
 
 
 def test_the_table_of_settings_lists_all_of_them():
-    section = text_of("README.md").partition("\n## Settings\n")[2].partition("\n## ")[0]
+    section = text_of("docs/settings.md").partition("\n## ")[0]
     named = re.findall(r"^\| (`[A-Z_0-9`, ]+`) \|", section, re.MULTILINE)
     assert {name for cell in named for name in re.findall("[A-Z_0-9]+", cell)} == DEFAULTS.keys()
 
 
 def test_the_table_of_metrics_lists_all_of_them_with_their_labels():
-    section = text_of("README.md").partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    section = text_of("docs/monitoring.md").partition("\n## Metrics\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`django_rate_limiter_.*?) \| `(.*?)` \|", section, re.MULTILINE)
     said = {
         name.replace("…", "django_rate_limiter").removesuffix("_total"): tuple(labels.split(", "))

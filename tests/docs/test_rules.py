@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from django_ratelimit_rules import rulesets
+from django_ratelimit_rules import Limiter, rulesets
+from django_ratelimit_rules import Rule as EngineRule
 from django_ratelimit_rules.models import Rule, Ruleset
 from django_ratelimit_rules.rulesets import text as ruleset_text
+from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import shell
 
 (FILE,) = take("docs/rules.md#three-tiers")
 COMMANDS, EXPORTED = take("docs/rules.md#rules-as-text")
+(BY_OUTCOME,) = take("docs/rules.md#by-outcome")
 pytestmark = pytest.mark.django_db
 
 
@@ -41,3 +44,13 @@ def test_the_plan_ends_with_2_when_something_would_change(tmp_path):
     (tmp_path / "rules.yaml").write_text(EXPORTED)
     _, plan, _ = COMMANDS.splitlines()
     assert shell(plan, tmp_path)[0].status == 2
+
+
+def test_five_failed_sign_ins_are_refused_and_a_right_password_pays_nothing():
+    limiter, who = Limiter("login"), {"ip": "192.0.2.1", "post.username|strip|lower": "ada"}
+    with override_ruleset("login", [eval(BY_OUTCOME, {"Rule": EngineRule})]):
+        for login in ["ok", *["failed"] * 5]:
+            result = limiter.check(who)
+            assert not result.blocked
+            limiter.settle(result, {"login": login})
+        assert limiter.check(who).blocked

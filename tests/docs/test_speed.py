@@ -9,7 +9,7 @@ import tomllib
 
 from tests.docs.pages import ROOT, take
 
-(COMMANDS,) = take("README.md#speed")
+(COMMANDS,) = take("docs/speed.md#speed")
 
 
 def test_the_benchmarks_run_and_have_the_groups_that_are_named():
