@@ -1,8 +1,8 @@
 """Drawn time lines of the manual: read from a page, replayed through the memory store, and drawn again.
 
 A drawing begins with a line for the rule, such as ``fixed_window  limit 3  period 10s``. Its row ``second`` has the
-moments of the calls, at columns that are proportional to time. All other rows follow from the two, so a test can compare
-the whole drawing.
+moments of the calls, at columns that are proportional to time. All other rows follow from the two, so a test can
+compare the whole drawing.
 """
 
 from __future__ import annotations
