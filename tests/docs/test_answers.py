@@ -12,7 +12,7 @@ from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take
 from tests.docs.running import define, serve
 
-(HEADERS,) = take("docs/answers.md#answers-and-headers")
+(HEADERS,) = take("docs/answers.md#limit-headers")
 (TELLING,) = take("docs/answers.md#telling-clients-about-their-limits")
 
 PER_USER = Rule("per_user", characteristics=["user"], limit=30, period="1m")
