@@ -24,7 +24,6 @@ class RatelimitRulesConfig(AppConfig):
         signals.compared.observers = (metrics.count_comparison, log_lines.log_comparison, divergence.count)
         signals.near_limit.observers = (metrics.count_near,)
         metrics.connect()
-        log_lines.connect()
         last_hour.connect()
         exceeding_clients.connect()
         divergence.connect()

@@ -1,7 +1,8 @@
 """The settings of this app: typed attributes, taken from Django's settings at use.
 
-Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered until Django says that a setting
-changed (``override_settings`` does), because a check reads several. No other module touches ``django.conf``.
+Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered, because a check reads several.
+``runtime.reset`` forgets it when Django reports a change (``override_settings`` does). No other module touches
+``django.conf``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.signals import setting_changed
 
 PREFIX = "RATELIMIT_RULES_"
 
@@ -68,6 +68,10 @@ class Settings:
             raise AttributeError(f"there is no setting {PREFIX}{name}")
         value = self.__dict__[name] = getattr(django_settings, PREFIX + name, DEFAULTS[name])
         return value
+
+    def forget(self, name: str) -> None:
+        """Forget the remembered value of a Django setting, because it changed."""
+        self.__dict__.pop(name.removeprefix(PREFIX), None)
 
     @property
     def unknown(self) -> list[str]:
@@ -126,10 +130,3 @@ class Settings:
 
 
 settings = Settings()
-
-
-def _forget(*, setting: str, **_: object) -> None:
-    settings.__dict__.pop(setting.removeprefix(PREFIX), None)
-
-
-setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.conf")

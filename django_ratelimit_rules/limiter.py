@@ -6,10 +6,9 @@ A request or an identifier goes in, a :class:`engine.Result` comes out. A check 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from time import monotonic, perf_counter, time
+from time import monotonic, perf_counter
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -47,14 +46,33 @@ from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
 from .identifiers.state import results_of
 from .monitoring import decisions, recording
 from .rulesets import limiter_names
-from .runtime import background, threads
+from .runtime import background, reset, threads
+from .runtime.clock import clock
 from .signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 
 FAILURES = (CountersUnavailable, CallableFailed)
 
-# What the failure mode `local` counts in while Redis is away.
-_local = MemoryCounters()
-os.register_at_fork(after_in_child=_local.unlock)
+
+class LocalCounters(reset.Part):
+    """The counters of this process that the failure mode ``local`` uses while Redis is away."""
+
+    def __init__(self) -> None:
+        self.counters = MemoryCounters()
+
+    def forget(self) -> None:
+        """Forget the counters, so that a test begins with none."""
+        self.counters.clear()
+
+    def after_fork(self) -> None:
+        """Replace the lock of the counters, because a thread of the parent may have held it."""
+        self.counters.unlock()
+
+    def remembers(self) -> bool:
+        """Return whether anything was counted."""
+        return self.counters.size() > 0
+
+
+local = reset.register("limiter", LocalCounters())
 # Under other rules the very same call may be planned in another way.
 signals.rules_loaded.connect(denial_cache.forget, dispatch_uid="django_ratelimit_rules.denials")
 
@@ -236,13 +254,13 @@ class Limiter:
         Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
         """
         keys = engine.counter_keys(self._stated(), values(identifier))
-        _local.reset(keys)
+        local.counters.reset(keys)
         return current().reset(keys)
 
     async def areset(self, identifier: Identifier) -> int:
         """As :meth:`reset`, on the running event loop."""
         keys = engine.counter_keys(await self._astated(), values(identifier))
-        _local.reset(keys)
+        local.counters.reset(keys)
         return await current().areset(keys)
 
     def explain(self, identifier: Identifier, context: object = None) -> Explanation:
@@ -417,7 +435,7 @@ class Limiter:
 
     def _record_locally(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number, error: Exception) -> list[Tally]:
         self._report(ruleset, error)
-        return _local.hit(hits, cost, CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
+        return local.counters.hit(hits, cost, CHARGE) if ruleset.failure_mode is FailureMode.LOCAL else []
 
     def _by_failure_mode(
         self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb
@@ -426,7 +444,7 @@ class Limiter:
         if verb is not PEEK:
             self._report(ruleset, error)
         if ruleset.failure_mode is FailureMode.LOCAL and planned is not None:
-            tallies: list[Tally] = _local.hit(planned.hits, cost, verb)
+            tallies: list[Tally] = local.counters.hit(planned.hits, cost, verb)
             return engine.decide(planned, tallies, cost, error=True, settles=verb is not PEEK)
         pause = error.retry_after if isinstance(error, CountersUnavailable) else None
         return engine.failed(self.name, ruleset.mode, ruleset.failure_mode, cost, pause)
@@ -457,13 +475,13 @@ def compare(result: Result, legacy_blocked: bool) -> None:
     if result.mode is not Mode.DRY_RUN or result.error:
         return
     agreement = "match" if would_block(result) is legacy_blocked else "diverge"
-    event = ComparisonEvent(result.limiter, result, legacy_blocked, agreement, at_edge(result, time()))
+    event = ComparisonEvent(result.limiter, result, legacy_blocked, agreement, at_edge(result, clock.now()))
     signals.compared.announce(Limiter, event)
 
 
 def forget_local_counters() -> None:
     """Forget what the failure mode ``local`` counted in this process."""
-    _local.clear()
+    local.forget()
 
 
 def _off(limiter: str) -> Ruleset:

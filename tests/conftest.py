@@ -12,18 +12,8 @@ from django.conf import settings
 from django_redis import get_redis_connection
 from hypothesis import settings as hypothesis_settings
 
-from django_ratelimit_rules import rulesets
-from django_ratelimit_rules.counters.aliases import current
-from django_ratelimit_rules.legacy import divergence
-from django_ratelimit_rules.limiter import forget_local_counters
-from django_ratelimit_rules.monitoring import (
-    decisions,
-    exceeding_clients,
-    last_hour,
-    recording,
-)
-from django_ratelimit_rules.rulesets import refresh, snapshot
-from django_ratelimit_rules.runtime import log_sampling
+from django_ratelimit_rules import rulesets, testing
+from django_ratelimit_rules.rulesets import refresh
 from tests.servers import postgresql_server, redis_server
 
 # A busy machine is no fault of the code: no example has a deadline.
@@ -48,22 +38,15 @@ def django_db_modify_db_settings() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch) -> None:
+def _fresh(monkeypatch) -> Iterator[None]:
     """Every test begins with no counters, no rules left over by another test's transaction, and a closed breaker."""
     get_redis_connection("default").flushdb()
-    current().breaker.worked()
-    forget_local_counters()
-    log_sampling.forget()
-    decisions.forget()
-    last_hour.forget()
-    recording.forget()
-    exceeding_clients.forget()
-    divergence.forget()
-    monkeypatch.setattr(snapshot, "_code", dict(snapshot._code))
-    rulesets.forget()
+    testing.reset()
     if settings.POSTGRESQL_FOLDER is not None:
         # The refresher's thread would look there by itself, and not see what a test's transaction holds.
         monkeypatch.setattr(refresh, "RELOAD_SECONDS", math.inf)
+    with rulesets.isolated_code():
+        yield
 
 
 @pytest.fixture

@@ -357,7 +357,7 @@ def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
     held, let_go = threading.Event(), threading.Event()
 
     def hold():
-        with snapshot._lock, limiter._local._lock:
+        with snapshot.rules.lock, limiter.local.counters.lock:
             held.set()
             let_go.wait(10)
 
@@ -370,7 +370,7 @@ def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
         try:
             signal.alarm(5)
             with override_ruleset("api", [PER_USER]):
-                limiter._local.reset(["x"])
+                limiter.local.counters.reset(["x"])
             status = 0
         finally:
             os._exit(status)

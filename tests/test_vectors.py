@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
-from django_ratelimit_rules import Rule, limiter
-from django_ratelimit_rules.counters.memory import MemoryCounters
+from django_ratelimit_rules import Rule
+from django_ratelimit_rules.testing import moved_clock
 from tests.vector_runner import Run, cases
 
 ALL = cases()
@@ -27,15 +28,10 @@ def test_vector_holds_where_refusals_are_answered_without_redis(case, settings):
 
 
 @pytest.mark.parametrize("case", DECISIONS)
-def test_vector_holds_in_memory_without_sleeping(case, monkeypatch):
-    clock = [1_000_000.0]
-    counters = MemoryCounters(clock=lambda: clock[0] * 1000)
-    monkeypatch.setattr(limiter, "current", lambda: counters)
-
-    def wait(seconds: float) -> None:
-        clock[0] += seconds
-
-    Run(case, wait=wait, now=lambda: clock[0]).run()
+def test_vector_holds_in_memory_without_sleeping(case):
+    start = datetime.fromisoformat(case["now"]) if "now" in case else datetime.now(UTC)
+    with moved_clock(start) as clock:
+        Run(case, wait=clock.move, now=clock.timestamp).run()
 
 
 @pytest.mark.parametrize("case", INVALID)

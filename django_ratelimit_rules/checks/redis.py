@@ -12,7 +12,7 @@ from django.core.checks import Warning as CheckWarning
 from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, settings
-from ..counters.aliases import current
+from ..counters.aliases import of_alias
 from ..counters.transport.blocking import TIMEOUT
 from ..exceptions import CountersUnavailable
 
@@ -73,7 +73,7 @@ def check_eviction_policy(**_: object) -> Messages:
     if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
         return []
     try:
-        memory = current().memory()
+        memory = of_alias().memory()
     except CountersUnavailable:
         # A Redis that is away, or forbids the question, is not what is checked here.
         return []

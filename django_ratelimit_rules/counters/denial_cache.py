@@ -14,13 +14,10 @@ Whoever asks the very same again, by :func:`who`, is not even planned for: :func
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from time import monotonic
 from typing import Any, NamedTuple, cast
-
-from django.core.signals import setting_changed
 
 from ..conf import settings
 from ..engine import (
@@ -34,7 +31,8 @@ from ..engine import (
 from ..engine.calls import SAFE
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
-from . import CHARGE, CHECK, Verb
+from ..runtime import reset
+from . import CHARGE, CHECK, Store, Verb
 from .redis import RedisCounters
 
 # For those who only say True.
@@ -89,7 +87,7 @@ class Denials(RedisCounters):
         self._kept: dict[str, Denial] = {}
 
     def begin_anew(self) -> None:
-        """As in Redis; what was refused without it is the parent's, who tells Redis of it."""
+        """As in Redis. Refusals counted here are dropped; after a fork the parent reports its own to Redis."""
         super().begin_anew()
         self._kept = {}
 
@@ -173,6 +171,10 @@ class Denials(RedisCounters):
             denial.until = 0.0
         return denial
 
+    def remembers(self) -> bool:
+        """As in Redis, and whether any refusal is kept."""
+        return bool(self._kept) or super().remembers()
+
     def most(self) -> int:
         """Return how many refusals are kept at most."""
         many = settings.DENIAL_CACHE
@@ -192,7 +194,30 @@ class Asked(NamedTuple):
     plan: Plan
 
 
-_asked: dict[Who, Asked] = {}
+class Refusals(reset.Part):
+    """The calls that were refused lately, by their callers."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Who, Asked] = {}
+
+    def forget(self) -> None:
+        """Forget the calls, because under other rules or settings they may be planned in another way."""
+        self.asked.clear()
+
+    def after_fork(self) -> None:
+        """Leave the calls to the parent, whose denials the child does not have."""
+        self.forget()
+
+    def setting_changed(self, name: str) -> None:
+        """Forget the calls whatever the setting is, because any may change a plan."""
+        self.forget()
+
+    def remembers(self) -> bool:
+        """Return whether any call is kept."""
+        return bool(self.asked)
+
+
+refusals = reset.register("counters.denial_cache", Refusals())
 
 
 def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
@@ -211,7 +236,7 @@ def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
 
 def again(who: Who, cost: Number, now: float) -> Asked | None:
     """Return a call that was refused lately and must be refused still."""
-    asked = _asked.get(who)
+    asked = refusals.asked.get(who)
     if asked is not None:
         denial = asked.denial
         if now < denial.until and type(cost) is int and denial.cost <= cost < SAFE:
@@ -219,22 +244,18 @@ def again(who: Who, cost: Number, now: float) -> Asked | None:
     return None
 
 
-def remember(counters: RedisCounters, who: Who, ruleset: Ruleset, plan: Plan) -> None:
+def remember(counters: Store, who: Who, ruleset: Ruleset, plan: Plan) -> None:
     """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
     hits = plan.hits
     static = hits.chain is not None and hits.chain.terms is not None
     if static and isinstance(counters, Denials) and counters.has_one_namespace():
         denial = counters.denial(hits)
         if denial is not None:
-            if len(_asked) >= counters.most():
-                _asked.clear()
-            _asked[who] = Asked(denial, ruleset, plan)
+            if len(refusals.asked) >= counters.most():
+                refusals.forget()
+            refusals.asked[who] = Asked(denial, ruleset, plan)
 
 
 def forget(**_: object) -> None:
-    """Forget who asked: when other rules are in force, or a setting is another one, plans may be others too."""
-    _asked.clear()
-
-
-os.register_at_fork(after_in_child=forget)
-setting_changed.connect(forget, dispatch_uid="django_ratelimit_rules.denials")
+    """Forget the calls, because other rules are in force."""
+    refusals.forget()

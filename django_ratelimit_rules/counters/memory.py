@@ -88,19 +88,21 @@ class MemoryCounters:
     """Counters in a dictionary, safe between threads.
 
     ``clock`` returns milliseconds; the default is this machine's clock as it goes on from now, whatever it is set to.
-    ``max_counters`` bounds the memory: beyond it the oldest counters are dropped.
+    ``max_counters`` bounds the memory: beyond it the oldest counters are dropped. ``sweeps`` counts how often expired
+    counters were looked for.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None, max_counters: int = 100_000) -> None:
         self._clock = clock or _steady_clock()
         self._counters: dict[str, Counter] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._max = max_counters
         self._until_sweep = SWEEP_EVERY
+        self.sweeps = 0
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """Count one call in a chain of hits; see Counters."""
-        with self._lock:
+        with self.lock:
             now = floor(self._clock())
             self._sweep(now)
             looks = []
@@ -117,7 +119,7 @@ class MemoryCounters:
 
     def reset(self, keys: Iterable[str]) -> int:
         """Forget counters; return how many there were."""
-        with self._lock:
+        with self.lock:
             now = floor(self._clock())
             found = [self._counters.pop(key, None) for key in set(keys)]
             # As Redis does: a key is there for the whole of its last millisecond.
@@ -133,23 +135,31 @@ class MemoryCounters:
 
     def unlock(self) -> None:
         """Make a new lock: in a forked child the old one may be held by a thread that is not there."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._counters.clear()
+    def clear(self, limiter: str | None = None) -> int:
+        """Forget all counters of one limiter, or all; return how many there were."""
+        with self.lock:
+            now = floor(self._clock())
+            cleared = [key for key in self._counters if limiter is None or key.startswith(beginnings(limiter))]
+            return sum(self._counters.pop(key).expires >= now for key in cleared)
+
+    def size(self) -> int:
+        """Return how many counters are held, expired ones included until the next sweep."""
+        return len(self._counters)
 
     def expiries(self) -> dict[str, float]:
         """Return each living counter's remaining milliseconds, for tests and for looking around."""
         now = self._clock()
-        return {key: counter.expires - now for key, counter in self._counters.items() if counter.expires > now}
+        with self.lock:
+            return {key: counter.expires - now for key, counter in self._counters.items() if counter.expires > now}
 
     def _sweep(self, now: float) -> None:
         self._until_sweep -= 1
         if self._until_sweep and len(self._counters) < self._max:
             return
         self._until_sweep = SWEEP_EVERY
+        self.sweeps += 1
         self._counters = {key: counter for key, counter in self._counters.items() if counter.expires > now}
         if len(self._counters) >= self._max:
             # A quarter at once: to make room for one counter at a time would be a sweep on every call.
@@ -195,6 +205,11 @@ class MemoryCounters:
         if look.counter is None:
             self._counters.pop(hit.key, None)
         self._counters[hit.key] = counter
+
+
+def beginnings(limiter: str) -> tuple[str, str]:
+    """Return the strings that keys of a limiter's counters begin with, without a partition and with one."""
+    return "{" + limiter + "}", "{" + limiter + "|"
 
 
 def _read_fixed(look: Look, cost: Number, now: int) -> None:

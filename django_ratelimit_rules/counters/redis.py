@@ -127,9 +127,12 @@ class RedisCounters(Beside):
         return found
 
     def begin_anew(self) -> None:
-        """Leave to the parent what is its own: called in a forked child."""
-        # A thread of the parent's may have held the breaker's lock.
+        """Close the breaker, in a forked child and for tests. A thread of the parent may have held its lock."""
         self.breaker = Breaker()
+
+    def remembers(self) -> bool:
+        """Return whether Redis failed last."""
+        return self.breaker.is_open
 
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb, missed: Number) -> list[Any]:
         """Return what follows the script: the number of keys, the keys, and the arguments that hit.lua describes."""

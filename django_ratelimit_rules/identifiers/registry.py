@@ -5,7 +5,8 @@ Knows no request: :mod:`identifiers` computes the built-in ones.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar
@@ -56,7 +57,27 @@ _FAMILIES = {
     "json.": Property("json.*", "A value in a JSON body, nested by dots: json.user.email"),
     "kwarg.": Property("kwarg.*", "A keyword argument of the URL pattern: kwarg.pk"),
 }
-_registered: dict[str, Property] = {}
+
+
+class Registry:
+    """The properties that the project's code registered or declared, by name. They live as long as the process."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, Property] = {}
+
+    @contextmanager
+    def isolated(self, *, empty: bool = False) -> Iterator[None]:
+        """Forget at the end of a block the properties that it registered. With ``empty`` the block begins with none."""
+        before = self.properties
+        self.properties = {} if empty else dict(before)
+        try:
+            yield
+        finally:
+            self.properties = before
+
+
+registry = Registry()
+isolated = registry.isolated
 
 
 def property_provider(
@@ -71,7 +92,9 @@ def property_provider(
 
     def register(function: AnyProvider) -> AnyProvider:
         texts = (canonical(choice, name) for choice in choices or ())
-        _registered[name] = Property(name, description, tuple(text for text in texts if text is not None), function)
+        registry.properties[name] = Property(
+            name, description, tuple(text for text in texts if text is not None), function
+        )
         return function
 
     return register
@@ -82,17 +105,17 @@ def declare(*names: str) -> None:
     for name in names:
         base = base_of(normalise(name))
         if base not in BUILT_IN and not base.startswith(FAMILIES):
-            _registered.setdefault(base, Property(base))
+            registry.properties.setdefault(base, Property(base))
 
 
 def known_properties() -> dict[str, Property]:
     """Return all properties by name; a family such as ``header.*`` is one."""
-    return {**BUILT_IN, **{family.name: family for family in _FAMILIES.values()}, **_registered}
+    return {**BUILT_IN, **{family.name: family for family in _FAMILIES.values()}, **registry.properties}
 
 
 def of_project() -> tuple[str, ...]:
     """Return the properties that the project registered or declared."""
-    return tuple(_registered)
+    return tuple(registry.properties)
 
 
 def find(name: str) -> Property:
@@ -114,5 +137,5 @@ def find(name: str) -> Property:
 
 def provider_of(name: str) -> Provider | None:
     """Return the project's function for a property, None where there is none."""
-    registered = _registered.get(name)
+    registered = registry.properties.get(name)
     return registered.provider if registered else None

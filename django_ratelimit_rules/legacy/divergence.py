@@ -6,15 +6,14 @@ thread: a hash an hour of three numbers, kept for eight days. A request pays for
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from dataclasses import dataclass
 
 from ..conf import settings
 from ..counters.aliases import current
 from ..exceptions import CountersUnavailable
-from ..runtime import background
+from ..runtime import background, reset
+from ..runtime.clock import clock
 from ..signals import ComparisonEvent
 
 HOUR = 3600
@@ -25,8 +24,35 @@ WRITE_SECONDS = 5.0
 TARGET = 0.005
 FIELDS = ("compared", "diverged", "at_boundary")
 
-_lock = threading.Lock()
-_counts: dict[tuple[str, int], list[int]] = {}
+
+class Comparisons(reset.Part):
+    """The comparisons since the last write: three numbers by limiter and hour, changed under ``lock``."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[str, int], list[int]] = {}
+        self.lock = threading.Lock()
+
+    def take(self) -> dict[tuple[str, int], list[int]]:
+        """Return the numbers, and begin with none."""
+        with self.lock:
+            numbers, self.numbers = self.numbers, {}
+        return numbers
+
+    def forget(self) -> None:
+        """Forget the numbers, so that no test sees another test's."""
+        self.take()
+
+    def after_fork(self) -> None:
+        """Leave the numbers to the parent, which writes them."""
+        self.lock = threading.Lock()
+        self.numbers = {}
+
+    def remembers(self) -> bool:
+        """Return whether any comparison waits."""
+        return bool(self.numbers)
+
+
+comparisons = reset.register("divergence", Comparisons())
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +87,8 @@ def count(event: ComparisonEvent) -> None:
     """Count a comparison in the hour that runs."""
     if settings.LIVE:
         diverged = event.agreement == "diverge"
-        with _lock:
-            numbers = _counts.setdefault((event.limiter, int(time.time()) // HOUR), [0, 0, 0])
+        with comparisons.lock:
+            numbers = comparisons.numbers.setdefault((event.limiter, int(clock.now()) // HOUR), [0, 0, 0])
             numbers[0] += 1
             numbers[1] += diverged
             numbers[2] += diverged and event.boundary
@@ -70,9 +96,7 @@ def count(event: ComparisonEvent) -> None:
 
 def write() -> None:
     """Write what came together in this process; what cannot be written waits for the next time."""
-    global _counts
-    with _lock:
-        counts, _counts = _counts, {}
+    counts = comparisons.take()
     sums = {
         _name(limiter, hour): {field: number for field, number in zip(FIELDS, numbers, strict=True) if number}
         for (limiter, hour), numbers in counts.items()
@@ -86,11 +110,12 @@ def write() -> None:
 
 
 def _put_back(counts: dict[tuple[str, int], list[int]]) -> None:
-    oldest = int(time.time()) // HOUR - KEPT_HOURS
-    with _lock:
+    oldest = int(clock.now()) // HOUR - KEPT_HOURS
+    with comparisons.lock:
         for key, numbers in counts.items():
             if key[1] > oldest:
-                _counts[key] = [a + b for a, b in zip(_counts.get(key, (0, 0, 0)), numbers, strict=True)]
+                kept = comparisons.numbers.get(key, (0, 0, 0))
+                comparisons.numbers[key] = [a + b for a, b in zip(kept, numbers, strict=True)]
 
 
 def last_day(limiter: str) -> Divergence | None:
@@ -99,7 +124,7 @@ def last_day(limiter: str) -> Divergence | None:
     Raises CountersUnavailable.
     """
     write()
-    now = int(time.time()) // HOUR
+    now = int(clock.now()) // HOUR
     hours = range(now - KEPT_HOURS + 1, now + 1)
     stored = current().added([_name(limiter, hour) for hour in hours])
     read = [_hour(hour, numbers) for hour, numbers in zip(hours, stored, strict=True)]
@@ -120,14 +145,6 @@ def _name(limiter: str, hour: int) -> str:
     return f"compared:{limiter}:{hour}"
 
 
-def forget() -> None:
-    """Forget what was counted but not written yet: for tests, and for a forked child, whose parent writes it."""
-    global _lock, _counts
-    _lock = threading.Lock()
-    _counts = {}
-
-
 def connect() -> None:
     """Let the background thread write; called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)
-    os.register_at_fork(after_in_child=forget)

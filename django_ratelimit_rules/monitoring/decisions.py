@@ -30,7 +30,8 @@ from ..engine.matching import ValueOf
 from ..engine.properties import is_client_written
 from ..exceptions import CountersUnavailable
 from ..identifiers import RequestIdentifier
-from ..runtime import log_sampling
+from ..runtime import log_sampling, reset
+from ..runtime.clock import clock
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,36 @@ MOST_RULES = 50
 FEW, SPACING, MANY, WIDE_SPACING = 20, 1.0, 60, 10.0
 _ID = re.compile(r"[a-z2-7]{8}")
 
-# By limiter: when the hour began, how many were kept in it, and from when on the next one may be.
-_paces: dict[str, tuple[float, int, float]] = {}
+
+class Paces(reset.Part):
+    """How fast refusals are kept. By limiter: when the hour began, how many were kept in it, and when the next may
+    be."""
+
+    def __init__(self) -> None:
+        self._by_limiter: dict[str, tuple[float, int, float]] = {}
+
+    def due(self, limiter: str, now: float) -> bool:
+        """Return whether a refusal at this time is to be kept, and count it then. ``now`` is in seconds."""
+        began, kept, next_at = self._by_limiter.get(limiter, (now, 0, now))
+        if now < next_at:
+            return False
+        if now - began >= KEPT_SECONDS:
+            began, kept = now, 0
+        spacing = 0.0 if kept + 1 < FEW else SPACING if kept < MANY else WIDE_SPACING
+        self._by_limiter[limiter] = (began, kept + 1, now + spacing)
+        return True
+
+    def forget(self) -> None:
+        """Forget when the last ones were kept, so that a test sees its own first refusal kept."""
+        self._by_limiter.clear()
+
+    def remembers(self) -> bool:
+        """Return whether any refusal was kept."""
+        return bool(self._by_limiter)
+
+
+paces = reset.register("decisions", Paces())
+forget = paces.forget
 
 
 def keep(
@@ -93,14 +122,14 @@ def _name(decision: str) -> str:
 def _entry(
     ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None
 ) -> tuple[str, str] | None:
-    if not settings.DECISIONS or not _due(result.limiter, time.monotonic()):
+    if not settings.DECISIONS or not paces.due(result.limiter, time.monotonic()):
         return None
     try:
         if request is not None:
             # From here on it tells only what it knows: an explanation is not worth a query.
             request.close()
         said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES)
-        return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": time.time(), **said.as_dict()}))
+        return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": clock.now(), **said.as_dict()}))
     except Exception:
         # The refusal stands, whatever ails its explanation.
         if log_sampling.due(f"decisions.{result.limiter}"):
@@ -117,19 +146,3 @@ def _showing(keys: KeyWriter) -> Show:
         return text
 
     return show
-
-
-def _due(limiter: str, now: float) -> bool:
-    began, kept, next_at = _paces.get(limiter, (now, 0, now))
-    if now < next_at:
-        return False
-    if now - began >= KEPT_SECONDS:
-        began, kept = now, 0
-    spacing = 0.0 if kept + 1 < FEW else SPACING if kept < MANY else WIDE_SPACING
-    _paces[limiter] = (began, kept + 1, now + spacing)
-    return True
-
-
-def forget() -> None:
-    """Forget when the last ones were kept, so that a test sees its own first refusal kept."""
-    _paces.clear()

@@ -7,7 +7,6 @@ order of time. Neither a flood nor many clients make it grow: of more than 1,000
 
 from __future__ import annotations
 
-import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,15 +16,40 @@ from typing import NamedTuple
 from ..conf import settings
 from ..counters.aliases import current
 from ..exceptions import CountersUnavailable
-from ..runtime import background
+from ..runtime import background, reset
+from ..runtime.clock import clock
 from ..signals import CheckEvent
 
 HOUR = 3600
 WRITE_SECONDS = 5.0
 MOST = 1000
 
-# By limiter and rule, the keys of counters that were exceeded since the last time.
-_noted: dict[tuple[str, str], set[str]] = {}
+
+class Noted(reset.Part):
+    """The keys of counters that were exceeded since the last write, by limiter and rule."""
+
+    def __init__(self) -> None:
+        self.keys: dict[tuple[str, str], set[str]] = {}
+
+    def take(self) -> dict[tuple[str, str], set[str]]:
+        """Return the keys, and begin with none."""
+        keys, self.keys = self.keys, {}
+        return keys
+
+    def forget(self) -> None:
+        """Forget the keys, so that no test sees another test's clients."""
+        self.keys = {}
+
+    def after_fork(self) -> None:
+        """Leave the keys to the parent, which writes them."""
+        self.keys = {}
+
+    def remembers(self) -> bool:
+        """Return whether any key waits."""
+        return bool(self.keys)
+
+
+noted = reset.register("exceeding_clients", Noted())
 
 
 class Clients(NamedTuple):
@@ -48,28 +72,26 @@ def note(event: CheckEvent) -> None:
     for at, evaluation in enumerate(result.evaluations):
         if evaluation.exceeded:
             whose = limiter, evaluation.rule
-            noted = _noted.get(whose)
-            if noted is None:
-                noted = _noted.setdefault(whose, set())
-            if len(noted) < MOST:
-                noted.add(keys[at])
+            of_rule = noted.keys.get(whose)
+            if of_rule is None:
+                of_rule = noted.keys.setdefault(whose, set())
+            if len(of_rule) < MOST:
+                of_rule.add(keys[at])
 
 
 def write() -> None:
     """Write what was noted in this process; what cannot be written is lost, for whoever goes on comes again."""
-    global _noted
-    noted, _noted = _noted, {}
-    members = {_name(*whose): [_digest(key) for key in list(keys)] for whose, keys in noted.items()}
+    members = {_name(*whose): [_digest(key) for key in list(keys)] for whose, keys in noted.take().items()}
     if members:
         with suppress(CountersUnavailable):
-            current().mark(members, int(time.time()), HOUR, MOST)
+            current().mark(members, int(clock.now()), HOUR, MOST)
 
 
 def of_rules(limiter: str, rules: Iterable[str]) -> dict[str, Clients]:
     """Return how many clients went over the limit of each of these rules. Raises CountersUnavailable."""
     write()
     rules = list(rules)
-    numbers = current().marked([_name(limiter, rule) for rule in rules], int(time.time()) - HOUR)
+    numbers = current().marked([_name(limiter, rule) for rule in rules], int(clock.now()) - HOUR)
     return {rule: Clients(number, number >= MOST) for rule, number in zip(rules, numbers, strict=True)}
 
 
@@ -79,11 +101,6 @@ def _name(limiter: str, rule: str) -> str:
 
 def _digest(key: str) -> str:
     return urlsafe_b64encode(blake2b(key.encode(), digest_size=9).digest()).decode()
-
-
-def forget() -> None:
-    """Forget what was noted but not written yet: for tests, to which another test's clients are none of theirs."""
-    _noted.clear()
 
 
 def connect() -> None:

@@ -6,12 +6,9 @@ one Redis hash per minute: three numbers for each rule. So a request pays nothin
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +17,8 @@ from ..conf import settings
 from ..counters.aliases import current
 from ..engine import Action
 from ..exceptions import CountersUnavailable
-from ..runtime import background, clock
+from ..runtime import background, reset
+from ..runtime.clock import clock
 from . import metrics
 from .metrics import ALL
 
@@ -32,12 +30,6 @@ NOTHING = (0, 0, 0)
 NO_CALLS = (0,) * MINUTES
 
 Rows = dict[str, list[int]]
-
-_lock = threading.Lock()
-# Held while something is on its way to Redis, so that whoever reads there afterwards finds it.
-_writing = threading.Lock()
-_counts: dict[tuple[str, int], Rows] = {}
-_seen: dict[tuple[str, str], tuple[int, int, int]] = {}
 
 
 class Totals(NamedTuple):
@@ -76,66 +68,91 @@ class LastHour:
         return self.rules.get(rule) or _series({}, rule)
 
 
-def gather() -> None:
-    """Take over what this process counted since the last time, into the minute that runs."""
-    global _seen
-    with _lock:
-        counted = metrics.counted()
-        minute = int(clock.now()) // 60
-        for key, numbers in counted.items():
-            before = _seen.get(key, NOTHING)
-            if numbers != before and settings.LIVE:
-                limiter, rule = key
-                row = _counts.setdefault((limiter, minute), {}).setdefault(rule, [0, 0, 0])
-                for index, number in enumerate(numbers):
-                    row[index] += max(0, number - before[index])
-        _seen = counted
+class Unwritten(reset.Part):
+    """The numbers of this process that are not written yet, by limiter and minute, and what the metrics held last."""
+
+    def __init__(self) -> None:
+        self._renew_locks()
+        self.waiting: dict[tuple[str, int], Rows] = {}
+        self._seen: dict[tuple[str, str], tuple[int, int, int]] = {}
+
+    def _renew_locks(self) -> None:
+        self._lock = threading.Lock()
+        # Held while numbers are on their way to Redis, so that a reader there finds them afterwards.
+        self._writing = threading.Lock()
+
+    def gather(self, now: float | None = None) -> None:
+        """Take over what this process counted since the last time, into the minute of ``now``, a POSIX time.
+
+        The default is the minute that runs.
+        """
+        with self._lock:
+            counted = metrics.counted()
+            minute = int(clock.now() if now is None else now) // 60
+            for key, numbers in counted.items():
+                before = self._seen.get(key, NOTHING)
+                if numbers != before and settings.LIVE:
+                    limiter, rule = key
+                    row = self.waiting.setdefault((limiter, minute), {}).setdefault(rule, [0, 0, 0])
+                    for index, number in enumerate(numbers):
+                        row[index] += max(0, number - before[index])
+            self._seen = counted
+
+    def write(self) -> None:
+        """Write the numbers. Numbers that cannot be written wait for the next time, for an hour."""
+        self.gather()
+        with self._writing:
+            with self._lock:
+                waiting, self.waiting = self.waiting, {}
+            sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in waiting.items()}
+            if not sums:
+                return
+            try:
+                current().add(sums, KEPT_SECONDS)
+            except CountersUnavailable:
+                self.put_back(waiting)
+
+    def put_back(self, numbers: Mapping[tuple[str, int], Rows]) -> None:
+        """Have numbers wait again, except those that are older than an hour."""
+        oldest = int(clock.now()) // 60 - MINUTES
+        with self._lock:
+            for key, rows in numbers.items():
+                if key[1] < oldest:
+                    continue
+                kept = self.waiting.setdefault(key, {})
+                for rule, row in rows.items():
+                    kept[rule] = [a + b for a, b in zip(kept.get(rule, NOTHING), row, strict=True)]
+
+    def forget(self) -> None:
+        """Forget the numbers, so that no test sees another test's calls."""
+        self.gather()
+        self.waiting = {}
+
+    def remembers(self) -> bool:
+        """Return whether any number waits, here or in the metrics."""
+        self.gather()
+        return bool(self.waiting)
+
+    def before_fork(self) -> None:
+        """Take over what was counted, so that the child does not count it again."""
+        self.gather()
+
+    def after_fork(self) -> None:
+        """Leave the numbers to the parent, which writes them."""
+        self._renew_locks()
+        self.waiting = {}
+        if metrics.starts_afresh():
+            self._seen = {}
 
 
-def write() -> None:
-    """Write what came together in this process. What cannot be written waits for the next time, for an hour."""
-    global _counts
-    gather()
-    with _writing:
-        with _lock:
-            counts, _counts = _counts, {}
-        sums = {_name(limiter, minute): _fields(rows) for (limiter, minute), rows in counts.items()}
-        if not sums:
-            return
-        try:
-            current().add(sums, KEPT_SECONDS)
-        except CountersUnavailable:
-            _put_back(counts)
-
-
-@contextmanager
-def by_clock(told: Callable[[], float]) -> Iterator[None]:
-    """Show and record the calls of the block as of the time that a clock tells, such as a replay's.
-
-    Call :func:`gather` before the clock goes on to another minute.
-    """
-    gather()
-    with clock.told_by(told):
-        try:
-            yield
-        finally:
-            gather()
+unwritten = reset.register("last_hour", Unwritten())
+gather = unwritten.gather
+write = unwritten.write
 
 
 def _fields(rows: Rows) -> dict[str, int]:
     named = {f"{rule}:{field}": row[index] for rule, row in rows.items() for index, field in enumerate(FIELDS)}
     return {name: number for name, number in named.items() if number}
-
-
-def _put_back(counts: dict[tuple[str, int], Rows]) -> None:
-    oldest = int(time.time()) // 60 - MINUTES
-    with _lock:
-        for key, rows in counts.items():
-            if key[1] < oldest:
-                continue
-            kept = _counts.setdefault(key, {})
-            for rule, row in rows.items():
-                kept[rule] = [a + b for a, b in zip(kept.get(rule, NOTHING), row, strict=True)]
 
 
 def of_limiter(limiter: str) -> LastHour | None:
@@ -146,11 +163,11 @@ def of_limiter(limiter: str) -> LastHour | None:
     if not settings.LIVE:
         return None
     write()
-    now = int(time.time()) // 60
+    now = int(clock.now()) // 60
     minutes = range(now - MINUTES + 1, now + 1)
-    numbers = _numbers(current().added([_name(limiter, minute) for minute in minutes]))
-    rules = {name: _series(numbers, name) for name in dict.fromkeys(name for name, _ in numbers) if name != ALL}
-    of_all = _series(numbers, ALL)
+    found = _numbers(current().added([_name(limiter, minute) for minute in minutes]))
+    rules = {name: _series(found, name) for name in dict.fromkeys(name for name, _ in found) if name != ALL}
+    of_all = _series(found, ALL)
     # In a dry run this is what the limits would have refused; by how many limits one call was caught nobody counts.
     limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
     over = [rules[name].exceeded for name in limits if name in rules]
@@ -178,23 +195,6 @@ def _series(numbers: Mapping[tuple[str, str], list[int]], rule: str) -> Series:
     return Series(*(tuple(numbers.get((rule, field), NO_CALLS)) for field in FIELDS))
 
 
-def forget() -> None:
-    """Forget what was counted but not written yet: for tests, so that no test sees another's calls."""
-    global _counts
-    gather()
-    _counts = {}
-
-
-def _fork() -> None:
-    """Leave to the parent what it counted, in the child."""
-    global _lock, _writing, _counts, _seen
-    _lock, _writing = threading.Lock(), threading.Lock()
-    _counts = {}
-    if metrics.starts_afresh():
-        _seen = {}
-
-
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)
-    os.register_at_fork(before=gather, after_in_child=_fork)

@@ -10,8 +10,6 @@ import logging
 import math
 from collections.abc import Iterable
 
-from django.core.signals import setting_changed
-
 from ..engine import Algorithm, Evaluation, Rule
 from ..engine.comparison import nearest_limit, would_block
 from ..engine.plans import NONE, Terms
@@ -111,17 +109,6 @@ def log_failure(event: FailureEvent) -> None:
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
 
 
-def _forget(*, setting: str, **_: object) -> None:
-    """A failure of another Redis than before is news: a project's tests put one after the other."""
-    if setting == "CACHES":
-        log_sampling.forget()
-
-
 def _one_line(error: Exception) -> str:
     """Return an error's message with line breaks and other control characters escaped, and an end to it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:MAX_ERROR])
-
-
-def connect() -> None:
-    """Listen to changes of settings; called once by the app config."""
-    setting_changed.connect(_forget, dispatch_uid="django_ratelimit_rules.logs")

@@ -6,7 +6,6 @@ counters take; what has come together is added to those when somebody looks.
 
 from __future__ import annotations
 
-import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,7 @@ from ..engine import (
 )
 from ..engine.plans import Chain
 from ..engine.results import ALLOW, BLOCK
+from ..runtime import reset
 from ..signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 
 # In place of a rule: all calls of a limiter. No rule can have this name.
@@ -180,16 +180,46 @@ class Children:
             yield rule, number, number if exceeded else 0, number if result == BLOCK else 0
 
 
-_lock = threading.Lock()
-_waiting: dict[str, Waiting] = {}
-_of: dict[str, Children] = {}
-_shown: dict[tuple[str, str], tuple[int, int]] = {}
+class Pending(reset.Part):
+    """The checks of this process that are not in the metrics yet, by limiter, changed under ``lock``.
+
+    ``children`` are the metrics of each limiter; ``shown`` are the limits and periods that the gauges show, by limiter
+    and rule. Metrics only ever grow, so a test's reset leaves them alone.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.checks: dict[str, Waiting] = {}
+        self.children: dict[str, Children] = {}
+        self.shown: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def flush(self) -> None:
+        """Bring the metrics up to date with the checks; each scrape begins with it."""
+        with self.lock:
+            for limiter in list(self.checks):
+                children = self.children.get(limiter)
+                if children is None:
+                    children = self.children[limiter] = Children(limiter)
+                children.add(self.checks.pop(limiter))
+
+    def before_fork(self) -> None:
+        """Bring the metrics up to date, so that the child does not count these checks again."""
+        self.flush()
+
+    def after_fork(self) -> None:
+        """Replace the lock, and leave to the parent the checks that came in since."""
+        self.lock = threading.Lock()
+        self.checks = {}
+
+
+pending = reset.register("metrics", Pending())
+flush = pending.flush
 
 
 def count_check(event: CheckEvent) -> None:
     """Count a check in plain numbers, which a scrape turns into metrics."""
     limiter, result, _, plan, seconds, refused_again = event
-    with _lock:
+    with pending.lock:
         waiting = _waiting_of(limiter, seconds)
         chain = plan.hits.chain if plan is not None and (refused_again or not result.exceeded) else None
         if chain is not None and not result.error:
@@ -205,9 +235,9 @@ def count_check(event: CheckEvent) -> None:
 
 def _waiting_of(limiter: str, seconds: float) -> Waiting:
     """Return what waits to be counted of a limiter, with one more call in it."""
-    waiting = _waiting.get(limiter)
+    waiting = pending.checks.get(limiter)
     if waiting is None:
-        waiting = _waiting[limiter] = Waiting()
+        waiting = pending.checks[limiter] = Waiting()
     waiting.calls += 1
     waiting.seconds += seconds
     waiting.buckets[bisect_left(BUCKETS, seconds)] += 1
@@ -224,16 +254,6 @@ def _count_evaluations(waiting: Waiting, result: Result) -> None:
     if result.skipped and result.rule is not None:
         labels = (result.rule, Action.SKIP, ALLOW, False)
         counts[labels] = counts.get(labels, 0) + 1
-
-
-def flush() -> None:
-    """Bring the metrics up to date with the checks; each scrape begins with it."""
-    with _lock:
-        for limiter in list(_waiting):
-            children = _of.get(limiter)
-            if children is None:
-                children = _of[limiter] = Children(limiter)
-            children.add(_waiting.pop(limiter))
 
 
 def count_error(event: FailureEvent) -> None:
@@ -260,18 +280,17 @@ def show_rules(**_: object) -> None:
             if rule.counts and isinstance(rule.limit, int) and isinstance(rule.period, int):
                 shown[ruleset.limiter, rule.name] = (rule.limit, rule.period)
     # Most are as they were, and looking up a gauge costs more than looking whether it is right.
-    for labels, (limit, period) in shown.items() - _shown.items():
+    for labels, (limit, period) in shown.items() - pending.shown.items():
         limits.labels(*labels).set(limit)
         periods.labels(*labels).set(period)
-    for labels in _shown.keys() - shown.keys():
+    for labels in pending.shown.keys() - shown.keys():
         for gauge in (limits, periods):
             if starts_afresh():
                 # Multiprocess files keep a series for ever; not-a-number is how it says that there is none.
                 gauge.labels(*labels).set(float("nan"))
             else:
                 gauge.remove(*labels)
-    _shown.clear()
-    _shown.update(shown)
+    pending.shown = shown
 
 
 def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
@@ -281,7 +300,7 @@ def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
     """
     flush()
     sums: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for limiter, children in list(_of.items()):
+    for limiter, children in list(pending.children.items()):
         for rule, *numbers in children.sums():
             calls, exceeded, blocked = map(add, sums.get((limiter, rule), (0, 0, 0)), numbers)
             sums[limiter, rule] = (calls, exceeded, blocked)
@@ -303,14 +322,6 @@ def starts_afresh() -> bool:
     return MULTIPROCESS
 
 
-def _fork() -> None:
-    """Make a new lock: in a forked child the old one may be held by a thread that is not there."""
-    global _lock
-    _lock = threading.Lock()
-
-
 def connect() -> None:
     """Listen to the app's signals; called once by the app config."""
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.monitoring.metrics")
-    # What waits is the parent's, which goes on to count it.
-    os.register_at_fork(before=flush, after_in_child=_fork)

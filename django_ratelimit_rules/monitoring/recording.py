@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +25,8 @@ from ..engine.properties import is_client_written
 from ..engine.results import Number
 from ..exceptions import CallableFailed, CountersUnavailable
 from ..identifiers import RequestIdentifier, registry
-from ..runtime import background, clock, log_sampling
+from ..runtime import background, log_sampling, reset
+from ..runtime.clock import clock
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,27 @@ OF_REQUEST = ("ip", "method", "path", "host", "route")
 
 Entry = tuple[int, str, dict[str, str], Number, KeyWriter]
 
-_waiting: deque[Entry] = deque()
+
+class Waiting(reset.Part):
+    """The calls that wait to be written."""
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque()
+
+    def forget(self) -> None:
+        """Forget the calls, so that no test sees another test's."""
+        self.entries.clear()
+
+    def after_fork(self) -> None:
+        """Leave the calls to the parent, which writes them."""
+        self.entries.clear()
+
+    def remembers(self) -> bool:
+        """Return whether any call waits."""
+        return bool(self.entries)
+
+
+waiting = reset.register("recording", Waiting())
 
 
 def note(
@@ -52,9 +72,9 @@ def note(
 ) -> None:
     """Record a check, if its client is one of those that are recorded. Never raises, and loads nothing."""
     try:
-        if len(_waiting) < MOST_WAITING and _chosen(ruleset.keys, planned, value_of, request):
+        if len(waiting.entries) < MOST_WAITING and _chosen(ruleset.keys, planned, value_of, request):
             texts = _texts(ruleset, value_of, request)
-            _waiting.append((int(clock.now() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
+            waiting.entries.append((int(clock.now() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
     except Exception:
         # The decision stands, whatever ails its record.
         if log_sampling.due("recording"):
@@ -94,7 +114,7 @@ def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | Non
 
 def write() -> None:
     """Write what waits. What cannot be written is lost."""
-    entries = [_waiting.popleft() for _ in range(len(_waiting))]
+    entries = [waiting.entries.popleft() for _ in range(len(waiting.entries))]
     if entries:
         with suppress(CountersUnavailable):
             current().log(STREAM, map(_line, entries), max(1, int(settings.RECORD_MAX)), KEPT_SECONDS)
@@ -144,13 +164,6 @@ def _time_of(entry: bytes) -> float:
         return 0.0
 
 
-def forget() -> None:
-    """Forget what waits: for tests, so that no test sees another's calls."""
-    _waiting.clear()
-
-
 def connect() -> None:
     """Be called by the refresher; called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)
-    # What waits is the parent's, which goes on to write it.
-    os.register_at_fork(after_in_child=_waiting.clear)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from .. import rulesets
 from ..engine import Ruleset
 from ..rulesets.tiers import Tier, TierRules, join
+from ..runtime.clock import clock
 
 
 def drafts(said: Mapping[str, TierRules], tier: Tier = Tier.ADMIN) -> dict[str, Ruleset]:
     """Return what would be in force, by limiter, if a tier said this."""
-    now = time.time()
+    now = clock.now()
     return {limiter: join(limiter, {**rulesets.stated(limiter), tier: rules}, now).ruleset
             for limiter, rules in said.items()}  # fmt: skip
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from .. import rulesets
 from ..engine import Rule
@@ -22,6 +21,7 @@ from ..exceptions import UNREADABLE, UnknownProperty
 from ..identifiers import registry
 from ..models import Rule as RuleRow
 from ..models import Ruleset as RulesetRow
+from ..runtime.clock import clock
 from . import limiter_names
 from .tiers import (
     Tier,
@@ -56,7 +56,7 @@ def _of_limiter(name: str, rows: Iterable[RuleRow], checkpoint: bool) -> list[Fi
             unreadable.append(_unreadable(row, error))
     stated = rulesets.stated(name)
     tiers = {**stated, Tier.ADMIN: replace(stated.get(Tier.ADMIN, TierRules()), rules=tuple(readable))}
-    around = Surroundings(datetime.now(UTC), _fault_of, _choices_of, checkpoint, stated_partition(tiers))
+    around = Surroundings(clock.moment(), _fault_of, _choices_of, checkpoint, stated_partition(tiers))
     return unreadable + lint(list(_stated(tiers, around)), around)
 
 

@@ -8,7 +8,6 @@ reload every 15 seconds.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 
@@ -20,7 +19,7 @@ from .. import rulesets, signals
 from ..conf import settings
 from ..counters.aliases import current
 from ..exceptions import CountersUnavailable
-from ..runtime import background, log_sampling
+from ..runtime import background, log_sampling, reset
 
 logger = logging.getLogger(__name__)
 
@@ -28,14 +27,25 @@ APP = "django_ratelimit_rules"
 RELOAD_SECONDS = 15.0
 
 
-class Follower:
+class Follower(reset.Part):
     """What this process knows of rule changes: the last announcement, and when it last loaded everything."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.after_fork()
+
+    def remembers(self) -> bool:
+        """Return whether a change is still to be announced."""
+        return self._silent
 
     def forget(self) -> None:
-        """Forget all of it: after a fork the child has the parent's snapshot, which may be old."""
+        """Drop the announcement that is still to be made.
+
+        Leave the last look as it is, because a look between two tests would miss the rows of a test's transaction.
+        """
+        self._silent = False
+
+    def after_fork(self) -> None:
+        """Forget all of it, because the child has the parent's snapshot, which may be old."""
         self._revision: str | None = None
         self._loaded = 0.0
         # Whether a change is still to be announced: Redis was away when it was saved.
@@ -101,8 +111,7 @@ def _database() -> str:
 
 
 _thread_state = threading.local()
-follower = Follower()
-os.register_at_fork(after_in_child=follower.forget)
+follower = reset.register("rulesets.refresh", Follower())
 
 
 def rules_written(*, using: str | None = None, **_: object) -> None:

@@ -30,6 +30,7 @@ from ..models import (
     is_storable,
     made_of,
 )
+from ..runtime import reset
 from ..runtime.memo import remembered
 from . import rows as rule_rows
 from . import yaml_writer
@@ -59,7 +60,22 @@ class Text(NamedTuple):
     text: str
 
 
-_texts: dict[int, Text] = {}
+class Texts(reset.Part):
+    """The YAML that was made last of each ruleset, by primary key. Replaced as a whole, because threads read it."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[int, Text] = {}
+
+    def forget(self) -> None:
+        """Forget the YAML, because a test's database is rolled back without a signal."""
+        self.by_key = {}
+
+    def remembers(self) -> bool:
+        """Return whether any YAML is kept."""
+        return bool(self.by_key)
+
+
+texts = reset.register("rulesets.text", Texts())
 
 
 def stored(names: Iterable[str] | None = None) -> dict[str, Plain]:
@@ -109,14 +125,12 @@ def same(one: Any, other: Any) -> bool:
 
 def stored_text() -> str:
     """Return the whole admin tier as YAML. A ruleset whose rows say what they said the last time is not made anew."""
-    global _texts
     said = rule_rows.rows_of(router.db_for_write(Ruleset))
-    known = rule_rows.unchanged(_texts, said)
+    known = rule_rows.unchanged(texts.by_key, said)
     changed = rows().filter(pk__in=said.keys() - known.keys())
     made = {row.pk: Text(said[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
-    # Swapped whole: another thread may be at it.
-    _texts = texts = {**known, **made}
-    return yaml_writer.join(each.text for each in sorted(texts.values(), key=lambda each: each.name))
+    texts.by_key = by_key = {**known, **made}
+    return yaml_writer.join(each.text for each in sorted(by_key.values(), key=lambda each: each.name))
 
 
 def dump(rulesets: Rulesets) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,6 +25,7 @@ from ..engine import (
     check_unique_names,
 )
 from ..exceptions import InvalidRule
+from ..runtime.clock import clock
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Snapshot:
     joined: dict[str, EffectiveRuleset] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        now = time.time()
+        now = clock.now()
         expiries = [_expiry(r) for tiers in self.tiers.values() for tier in tiers.values() for r in tier.rules]
         self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
 
@@ -156,12 +156,12 @@ class Snapshot:
         """Return a limiter's ruleset, joined at its first use."""
         found = self.joined.get(limiter)
         if found is None:
-            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), time.time())
+            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), clock.now())
         return found
 
     def keep(self, before: Snapshot) -> None:
         """Take over rulesets joined before whose tiers are the same: what a check has learnt of them goes on."""
-        if time.time() >= before.until:
+        if clock.now() >= before.until:
             # What was joined then may hold a rule that has expired since.
             return
         for limiter, joined in before.joined.copy().items():

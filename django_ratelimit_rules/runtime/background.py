@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from ..conf import settings
-from . import log_sampling
+from . import log_sampling, reset
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +53,13 @@ class Task:
             self.function()
 
 
-class Background:
+class Background(reset.Part):
     """The thread of this process."""
 
     def __init__(self) -> None:
         self.tasks: dict[Callable[[], None], Task] = {}
         self._waited = threading.local()
-        self.forget()
+        self.after_fork()
 
     def every(self, seconds: float, function: Callable[[], None], *, at_exit: bool = False) -> None:
         """Have the thread call a quick function every so many seconds (0: whenever it wakes up).
@@ -77,21 +76,21 @@ class Background:
         if self._thread is None:
             self._start()
 
-    def forget(self) -> None:
-        """Forget the thread: a process that was just forked has none."""
+    def after_fork(self) -> None:
+        """Forget the thread, because a forked process has none."""
         self._lock = threading.Lock()
         # Held while the thread is at work. Reentrant, in case that forks.
         self._at_work = threading.RLock()
         self._thread: threading.Thread | None = None
 
-    def wait(self) -> None:
+    def before_fork(self) -> None:
         """Before a fork, let the thread finish its tasks, for a moment.
 
         The thread may hold a lock of a database library, such as SQLite's. Nothing would release it in the child.
         """
         self._waited.acquired = self._at_work.acquire(timeout=FORK_WAITS)
 
-    def resume(self) -> None:
+    def after_fork_in_parent(self) -> None:
         """Let the thread of the parent continue after a fork."""
         if self._waited.acquired:
             self._at_work.release()
@@ -118,8 +117,7 @@ class Background:
             time.sleep(min(max(SHORTEST_SLEEP, settings.REFRESH_SECONDS / 2), LONGEST_SLEEP))
 
 
-background = Background()
+background = reset.register("background", Background())
 every = background.every
 ensure = background.ensure
 tasks = background.tasks
-os.register_at_fork(before=background.wait, after_in_parent=background.resume, after_in_child=background.forget)

@@ -1,5 +1,6 @@
-"""The time at which live numbers and recordings note a call. The demo sets it, whose traffic was recorded long ago;
-counting always goes by the clock of the store.
+"""The clock that rules go by: when they expire, and at which time numbers and records are noted.
+
+It is this machine's clock, unless a test or the demo moves it. Counters go by the clock of their store.
 """
 
 from __future__ import annotations
@@ -7,21 +8,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-_clock: Callable[[], float] = time.time
-
-
-def now() -> float:
-    """Return the POSIX time."""
-    return _clock()
+from datetime import UTC, datetime
 
 
-@contextmanager
-def told_by(clock: Callable[[], float]) -> Iterator[None]:
-    """Take the calls of a block for calls of the time that a clock tells. For one process and all its threads."""
-    global _clock
-    before, _clock = _clock, clock
-    try:
-        yield
-    finally:
-        _clock = before
+class Clock:
+    """The clock of this process. ``now`` returns the POSIX time; every check calls it, so it is a plain attribute."""
+
+    __slots__ = ("now",)
+
+    now: Callable[[], float]
+
+    def __init__(self) -> None:
+        self.now = time.time
+
+    def moment(self) -> datetime:
+        """Return the time as an aware datetime."""
+        return datetime.fromtimestamp(self.now(), UTC)
+
+    @contextmanager
+    def replaced(self, now: Callable[[], float]) -> Iterator[None]:
+        """Go by another function during a block, in all threads of this process."""
+        before, self.now = self.now, now
+        try:
+            yield
+        finally:
+            self.now = before
+
+
+clock = Clock()

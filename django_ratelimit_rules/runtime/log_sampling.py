@@ -4,37 +4,56 @@ from __future__ import annotations
 
 import time
 
+from . import reset
+
 MINUTE = 60.0
 MAX_KEYS = 1000
 
-_last: dict[str, float] = {}
-_counts: dict[str, tuple[int, float]] = {}
+
+class Sampling(reset.Part):
+    """When each key was logged last, and how often it occurred since a quiet minute."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._counts: dict[str, tuple[int, float]] = {}
+
+    def due(self, key: str) -> bool:
+        """Return True for the first call with this key, and then for one call a minute."""
+        now = time.monotonic()
+        last = self._last.get(key)
+        if last is not None and now - last < MINUTE:
+            return False
+        if len(self._last) >= MAX_KEYS:
+            self._last.clear()
+        self._last[key] = now
+        return True
+
+    def nth(self, key: str) -> int:
+        """Count the calls with this key: 1 for the first, and again for the first after a quiet minute."""
+        now = time.monotonic()
+        number, last = self._counts.get(key, (0, now))
+        number = 1 if now - last > MINUTE else number + 1
+        if len(self._counts) >= MAX_KEYS:
+            self._counts.clear()
+        self._counts[key] = (number, now)
+        return number
+
+    def forget(self) -> None:
+        """Forget all keys, so that a test sees its own first line."""
+        self._last.clear()
+        self._counts.clear()
+
+    def remembers(self) -> bool:
+        """Return whether any key was seen."""
+        return bool(self._last or self._counts)
+
+    def setting_changed(self, name: str) -> None:
+        """Forget all keys when CACHES changed, because a failure of another Redis is news."""
+        if name == "CACHES":
+            self.forget()
 
 
-def due(key: str) -> bool:
-    """Return True for the first call with this key, and then for one call a minute."""
-    now = time.monotonic()
-    last = _last.get(key)
-    if last is not None and now - last < MINUTE:
-        return False
-    if len(_last) >= MAX_KEYS:
-        _last.clear()
-    _last[key] = now
-    return True
-
-
-def nth(key: str) -> int:
-    """Count the calls with this key: 1 for the first, and again for the first after a quiet minute."""
-    now = time.monotonic()
-    number, last = _counts.get(key, (0, now))
-    number = 1 if now - last > MINUTE else number + 1
-    if len(_counts) >= MAX_KEYS:
-        _counts.clear()
-    _counts[key] = (number, now)
-    return number
-
-
-def forget() -> None:
-    """Forget all keys, so that a test sees its own first line."""
-    _last.clear()
-    _counts.clear()
+sampling = reset.register("log_sampling", Sampling())
+due = sampling.due
+nth = sampling.nth
+forget = sampling.forget

@@ -45,8 +45,7 @@ def test_checkpoints_stand_on_functions_classes_and_in_the_middleware(settings):
 
 def test_code_without_a_request_is_refused_by_its_own_rules(capsys):
     for _ in range(11):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("django_ratelimit_rules.rulesets.snapshot._code", {})
+        with rulesets.isolated_code(empty=True):
             define(PIPELINES)
     rule, wait = capsys.readouterr().out.split()
     assert rule == "user_pipeline_limit"

@@ -14,13 +14,13 @@ from tests.docs.running import define
 (PLAN,) = take("docs/properties.md#your-own-properties")
 
 
-def test_a_property_of_the_project_is_asked(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
-    define(PLAN)
-    request = RequestFactory().get("/")
-    request.user = SimpleNamespace(profile=SimpleNamespace(plan="pro"))
-    assert build(request).text("plan") == "pro"
-    assert known_properties()["plan"].choices == ("free", "pro")
+def test_a_property_of_the_project_is_asked():
+    with registry.isolated():
+        define(PLAN)
+        request = RequestFactory().get("/")
+        request.user = SimpleNamespace(profile=SimpleNamespace(plan="pro"))
+        assert build(request).text("plan") == "pro"
+        assert known_properties()["plan"].choices == ("free", "pro")
 
 
 def test_the_table_names_the_built_in_properties_and_families():

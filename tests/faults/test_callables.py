@@ -137,9 +137,9 @@ def test_a_period_that_cannot_be_computed_is_answered_by_the_failure_mode(caplog
 
 
 @pytest.fixture
-def provider(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    return property_provider("odd")
+def provider():
+    with registry.isolated():
+        yield property_provider("odd")
 
 
 @modes

@@ -8,7 +8,7 @@ from django.template import Context, Template
 from django.urls import path
 
 from django_ratelimit_rules import Limiter, Rule
-from django_ratelimit_rules.identifiers import property_provider
+from django_ratelimit_rules.identifiers import property_provider, registry
 from django_ratelimit_rules.testing import override_ruleset
 from django_ratelimit_rules.views import my_limits
 from tests.servers import free_port
@@ -93,10 +93,14 @@ def test_a_rule_that_may_be_made_for_others_shows_once_the_user_has_met_it(mine,
         assert {name: limit["used"] for name, limit in mine().items()} == {"search.posts": 1}
 
 
-def test_a_project_s_property_counts_with_the_user(mine, user, monkeypatch):
-    from django_ratelimit_rules.identifiers import registry
+@pytest.fixture
+def _own_registry():
+    with registry.isolated():
+        yield
 
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+@pytest.mark.usefixtures("_own_registry")
+def test_a_project_s_property_counts_with_the_user(mine, user):
     property_provider("plan")(lambda request: "free")
     rules = [
         Rule("free", match={"plan": "free"}, **BY_USER | {"characteristics": ["user", "plan"]}),

@@ -30,8 +30,9 @@ rf = RequestFactory()
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", {})
+def _own_registry():
+    with registry.isolated(empty=True):
+        yield
 
 
 def text(name, request, **kwargs):

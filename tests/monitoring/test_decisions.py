@@ -64,7 +64,7 @@ def test_after_a_reset_of_all_counters_the_next_refusal_is_kept_at_once(limiter)
 
 
 def test_a_long_flood_is_kept_more_and_more_seldom():
-    kept = sum(decisions._due("search", now / 10) for now in range(36_000))
+    kept = sum(decisions.paces.due("search", now / 10) for now in range(36_000))
     assert 400 <= kept <= 420
 
 

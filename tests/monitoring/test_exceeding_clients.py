@@ -78,7 +78,7 @@ def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client,
     with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 0})]):
         for number in range(80):
             limiter.check({"ip": f"198.51.100.{number}"})
-        assert sum(map(len, exceeding_clients._noted.values())) == 50
+        assert sum(map(len, exceeding_clients.noted.keys.values())) == 50
         exceeding_clients.write()
         for number in range(80, 120):
             limiter.check({"ip": f"198.51.100.{number}"})
@@ -104,7 +104,7 @@ def test_switched_off_nothing_is_noted_and_without_redis_nothing_breaks(limiter,
     settings.RATELIMIT_RULES_LIVE = False
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
-    assert exceeding_clients._noted == {}
+    assert exceeding_clients.noted.keys == {}
     settings.RATELIMIT_RULES_LIVE = True
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})

@@ -7,7 +7,6 @@ in the admin replaces one of code, and none of the file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest
@@ -16,6 +15,7 @@ from ... import engine, rulesets
 from ...models import Ruleset
 from ...rulesets import text as ruleset_text
 from ...rulesets.tiers import Tier, TierRules
+from ...runtime.clock import clock
 from .. import permissions
 from ..pages.base import Pages
 
@@ -39,7 +39,7 @@ class OtherTiers(Pages):
         stated = rulesets.stated(limiter) if limiter else {}
         own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
         file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
-        above = {rule.name for rule in file.rules if not rule.has_expired(datetime.now(UTC))}
+        above = {rule.name for rule in file.rules if not rule.has_expired(clock.moment())}
         return {
             "file_tier": file,
             "file_rules": list(_lines(file, set())),
@@ -51,7 +51,7 @@ class OtherTiers(Pages):
 
 def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:
     for rule in tier.rules:
-        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(datetime.now(UTC)) else ""
+        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(clock.moment()) else ""
         state = "Overridden" if rule.name in hidden else state
         yield {"rule": rule, "sentence": engine.sentence(rule), "state": state, "overridden": rule.name in hidden}
 

@@ -6,7 +6,6 @@ Rows go in, safe HTML comes out; nothing that stands in the database can make th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.html import format_html, format_html_join
@@ -15,6 +14,7 @@ from django.utils.safestring import SafeString
 from ... import engine
 from ...exceptions import InvalidRule
 from ...models import Rule, made_of, unknown_properties
+from ...runtime.clock import clock
 
 
 def rule_summary(fields: Mapping[str, Any]) -> SafeString:
@@ -47,7 +47,7 @@ def rules_summary(rules: Iterable[Rule], more: int) -> SafeString:
 def _state(rule: engine.Rule) -> str:
     if not rule.enabled:
         return "Disabled:"
-    return "Expired:" if rule.has_expired(datetime.now(UTC)) else ""
+    return "Expired:" if rule.has_expired(clock.moment()) else ""
 
 
 def _problem(text: str) -> SafeString:

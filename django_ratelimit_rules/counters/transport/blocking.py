@@ -23,6 +23,8 @@ import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
+from ...runtime import reset
+
 CHUNK = 65536
 # What Redis answers when it cannot count for anybody; other errors concern one key or call.
 SICK = (
@@ -87,12 +89,12 @@ class Connection:
         except TypeError as error:
             raise RedisConnectionError(f"an option of the alias is none: {error}") from error
         thread = threading.get_ident()
-        _connecting.add(thread)
+        sockets.connecting.add(thread)
         try:
             _connect_in_time(self._redis, options["socket_connect_timeout"] + self._timeout)
-            _open.add(self)
+            sockets.open.add(self)
         finally:
-            _connecting.discard(thread)
+            sockets.connecting.discard(thread)
         self._socket = self._redis._sock
         _let_the_kernel_time(self._socket)
         self._reader = hiredis.Reader(notEnoughData=INCOMPLETE)
@@ -193,7 +195,7 @@ class Connections:
     def __init__(self, pool: Any) -> None:
         self.pool = pool
         self._idle: deque[Connection] = deque()
-        _alive.add(self)
+        sockets.idle.add(self)
 
     def ask(self, *command: Any) -> Any:
         """Send a command on a connection of its own and return the reply. Raises RedisError or OSError."""
@@ -248,28 +250,32 @@ class Connections:
     __del__ = close
 
 
-_alive: weakref.WeakSet[Connections] = weakref.WeakSet()
-_open: weakref.WeakSet[Connection] = weakref.WeakSet()
-# The threads that are making a connection now.
-_connecting: set[int] = set()
+class Sockets(reset.Part):
+    """The connections of this process, and the threads that are making one now."""
+
+    def __init__(self) -> None:
+        self.idle: weakref.WeakSet[Connections] = weakref.WeakSet()
+        self.open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self.connecting: set[int] = set()
+
+    def before_fork(self) -> None:
+        """Wait a moment for connections that are being made, because a child can close only those it knows of."""
+        deadline = time.monotonic() + 0.1
+        while self.connecting and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def after_fork(self) -> None:
+        """Close the parent's connections.
+
+        A child that used its parent's sockets would read the parent's replies. A child that kept them open would keep
+        the server from noticing that the parent has gone.
+        """
+        self.connecting.clear()
+        for connections in list(self.idle):
+            connections.close()
+        # Those that other threads were using, too.
+        for connection in list(self.open):
+            connection.close()
 
 
-def _wait_for_connecting() -> None:
-    """Let connections come about before this process forks, for a moment: a child can only close what it knows of."""
-    deadline = time.monotonic() + 0.1
-    while _connecting and time.monotonic() < deadline:
-        time.sleep(0.001)
-
-
-def _close_all() -> None:
-    _connecting.clear()
-    for connections in list(_alive):
-        connections.close()
-    # Those that other threads were using, too.
-    for connection in list(_open):
-        connection.close()
-
-
-# A child that went on using its parent's sockets would read the parent's replies, and one that kept them open would
-# keep the server from noticing that the parent has gone.
-os.register_at_fork(before=_wait_for_connecting, after_in_child=_close_all)
+sockets = reset.register("counters.transport.blocking", Sockets())

@@ -12,7 +12,6 @@ those nowhere yet a text that the script takes for no counter. Where that is not
 
 from __future__ import annotations
 
-import os
 import time
 import weakref
 from collections.abc import Generator, Sequence
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 
+from ...runtime import reset
 from .blocking import NothingRan, is_sick
 from .breaker import Breaker
 from .slots import (
@@ -87,7 +87,7 @@ class Topology:
         self._breakers: dict[Address, Breaker] = {}
         self._stuck: dict[int, Breaker] = {}
         self._refreshed = 0.0
-        _alive.add(self)
+        topologies.alive.add(self)
 
     def breaker(self, address: Address) -> Breaker:
         """Return a server's own breaker: one that is dead is left alone, and those beside it are not."""
@@ -238,16 +238,32 @@ class Topology:
         raise failure
 
     def start_afresh(self) -> None:
-        """Leave the parent's breakers alone, in a forked child: another thread may have held their locks."""
+        """Replace the breakers of all servers and slots by closed ones."""
         self._breakers, self._stuck = {}, {}
 
-
-_alive: weakref.WeakSet[Topology] = weakref.WeakSet()
-
-
-def _fork() -> None:
-    for topology in list(_alive):
-        topology.start_afresh()
+    def is_failing(self) -> bool:
+        """Return whether any server or slot failed last."""
+        return bool(self._stuck) or any(breaker.is_open for breaker in list(self._breakers.values()))
 
 
-os.register_at_fork(after_in_child=_fork)
+class Topologies(reset.Part):
+    """The topologies of this process."""
+
+    def __init__(self) -> None:
+        self.alive: weakref.WeakSet[Topology] = weakref.WeakSet()
+
+    def forget(self) -> None:
+        """Close the breakers of all servers, so that a test does not wait for another test's outage."""
+        for topology in list(self.alive):
+            topology.start_afresh()
+
+    def after_fork(self) -> None:
+        """Replace the breakers, one of whose locks a thread of the parent may have held."""
+        self.forget()
+
+    def remembers(self) -> bool:
+        """Return whether any server of a cluster failed last."""
+        return any(topology.is_failing() for topology in list(self.alive))
+
+
+topologies = reset.register("counters.transport.topology", Topologies())

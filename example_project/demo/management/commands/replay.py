@@ -17,6 +17,7 @@ from demo.story import Story
 from demo.visits import Visit, logged_visits, pipeline_visits, sign_in_visits, status_visits
 from django_ratelimit_rules.models import Rule
 from django_ratelimit_rules.monitoring import last_hour
+from django_ratelimit_rules.runtime.clock import clock
 from django_ratelimit_rules.testing import reset_counters
 
 HEADINGS = ("limiter", "rule", "action", "counted", "exceeded", "blocked", "heaviest clients (requests)")
@@ -57,8 +58,14 @@ class Command(BaseCommand):
         visits = [*logged_visits(requests), *pipeline_visits(), *sign_in_visits(), *status_visits()]
         recorder = Recorder()
         started = perf_counter()
-        with recorder.listening(), last_hour.by_clock(lambda: self.now):
-            statuses, decision = self.send(visits, recorder)
+        # Calls before the replay count in the minute in which they came.
+        last_hour.gather()
+        first = int(time()) // 60 - MINUTES - 1
+        self.now = first * 60.0
+        # The clock is moved as well, because the background thread gathers by it, and recordings are noted by it.
+        with recorder.listening(), clock.replaced(lambda: self.now):
+            statuses, decision = self.send(visits, recorder, first)
+            last_hour.gather(self.now)
         seconds = perf_counter() - started
         # Whoever tries the API by hand next must not find its minute used up.
         reset_counters("pipelines_create")
@@ -71,17 +78,17 @@ class Command(BaseCommand):
         if decision:
             self.stdout.write(DECISION.format(decision=decision))
 
-    def send(self, visits: list[Visit], recorder: Recorder) -> tuple[Counter[int], str]:
+    def send(self, visits: list[Visit], recorder: Recorder, first: int) -> tuple[Counter[int], str]:
         """Send requests, one after the other, as a WSGI server would; return how often each status came back, and the
-        id of the last refusal that was kept."""
+        id of the last refusal that was kept. ``first`` is the minute in which the first request counts."""
         application = get_wsgi_application()
         statuses: Counter[int] = Counter()
-        decision, story, first = "", Story(), int(time()) // 60 - MINUTES - 1
+        decision, story = "", Story()
         for visit in tqdm(visits, desc="Replaying", unit=" requests", mininterval=0.25):
             recorder.client = visit.client
             now = (first + visit.share * MINUTES) * 60
             if now // 60 != self.now // 60:
-                last_hour.gather()
+                last_hour.gather(self.now)
             self.now = now
             story.goes_on(visit.share, now)
             response = application(visit.environ(), lambda status, headers: None)
