@@ -153,6 +153,10 @@ class Rules(reset.Part):
         if changed and self._snapshot is not None:
             self._swap()
 
+    def overridden(self) -> set[str]:
+        """Return the names of the limiters whose rules are overridden."""
+        return set(self._overrides)
+
     def override(self, limiter: str, tiers: Tiers | None) -> Snapshot | None:
         """Put tiers in force for a limiter in this process, or end that with None; return what was overridden
         before."""
