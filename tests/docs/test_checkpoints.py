@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 
-import pytest
 from django.utils.decorators import method_decorator
 from django.views.generic import ListView
 
-from django_ratelimit_rules import Limiter, Rule, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited, rulesets
 from django_ratelimit_rules.testing import override_ruleset
 from tests.docs.pages import take, text_of
 from tests.docs.running import define, serve
