@@ -8,8 +8,9 @@ from .monitoring.last_hour import of_limiter as last_hour
 __all__ = ["heaviest", "last_hour"]
 
 warnings.warn(
-    "django_ratelimit_rules.live has moved: import of_limiter from django_ratelimit_rules.monitoring.last_hour, and"
-    " heaviest from django_ratelimit_rules.monitoring.fullest_counters. This path goes in 1.2.",
+    "django_ratelimit_rules.live is deprecated and will be removed in 1.2."
+    " Import of_limiter from django_ratelimit_rules.monitoring.last_hour,"
+    " and heaviest from django_ratelimit_rules.monitoring.fullest_counters instead.",
     DeprecationWarning,
     stacklevel=2,
 )

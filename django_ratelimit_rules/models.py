@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,6 @@ from .engine.rules import MAX_LIMIT, WARN_AT, check_name
 from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
 from .identifiers import registry
-from .runtime.memo import remembered
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]
@@ -89,17 +90,42 @@ def _seconds(value: str | timedelta) -> int:
     return parse_duration(value)
 
 
+# Databases with writes that :func:`announced_once` still has to announce, None outside of it.
+_unannounced: ContextVar[set[str] | None] = ContextVar("unannounced", default=None)
+
+
+@contextmanager
+def announced_once() -> Iterator[None]:
+    """Announce all writes of the block at its end, once for each database. Announces nothing if the block raises."""
+    if _unannounced.get() is not None:
+        yield
+        return
+    written: set[str] = set()
+    token = _unannounced.set(written)
+    try:
+        yield
+    finally:
+        _unannounced.reset(token)
+    for using in sorted(written):
+        signals.rules_changed.send(sender=Ruleset, using=using)
+
+
+def _announce(sender: type[models.Model], using: str) -> None:
+    written = _unannounced.get()
+    if written is None:
+        signals.rules_changed.send(sender=sender, using=using)
+    else:
+        written.add(using)
+
+
 class AnnouncedQuerySet(models.QuerySet[Any]):
     """Announces the writes that send no signal of Django's, so that rules changed in bulk are in force as soon."""
-
-    def _announce(self) -> None:
-        signals.rules_changed.send(sender=self.model, using=self.db)
 
     def update(self, **values: Any) -> int:
         """Update the rows, as Django does, and announce it; ``bulk_update()`` comes here too."""
         self._for_write = True
         count = super().update(**values)
-        self._announce()
+        _announce(self.model, self.db)
         return count
 
     update.alters_data = True  # type: ignore[attr-defined]
@@ -108,7 +134,7 @@ class AnnouncedQuerySet(models.QuerySet[Any]):
         """Create the rows, as Django does, and announce it."""
         self._for_write = True
         created = super().bulk_create(objs, *args, **options)
-        self._announce()
+        _announce(self.model, self.db)
         return created
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]
@@ -170,6 +196,8 @@ class Ruleset(models.Model):
 
     # Whether whoever saves the ruleset saves its rules as well and checks them: those in the database may be outdated.
     rules_come_along = False
+    # Plain forms of rules that the page of the ruleset has made, for the save that may follow.
+    plain_forms: Any = None
 
     objects = RulesetQuerySet.as_manager()
 
@@ -382,9 +410,8 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-@remembered
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:
-    """Return the rule that such fields say, the same one for the same text. Raises InvalidRule, as the engine does."""
+    """Return the rule that such fields say. Raises InvalidRule, as the engine does."""
     return engine.Rule(**fields)
 
 
@@ -424,7 +451,8 @@ def unknown_properties(rule: engine.Rule) -> dict[str, str]:
 class RulesetVersion(models.Model):
     """What a ruleset said from some moment on, who made it so, and why. Outlives the ruleset and the user.
 
-    ``text`` is the ruleset as :mod:`rulestext` writes it, nothing once the ruleset was deleted.
+    ``content`` is the ruleset in its plain form (see :mod:`rulesets.text`), None once the ruleset was deleted.
+    ``unreadable`` holds the text of a version of an earlier release that could not be turned into that form.
     """
 
     ruleset = models.CharField(max_length=64)
@@ -433,7 +461,8 @@ class RulesetVersion(models.Model):
     user = models.CharField(max_length=254, blank=True)
     action = models.CharField(max_length=200, blank=True)
     reason = models.TextField(blank=True)
-    text = models.TextField(blank=True)
+    content = models.JSONField(null=True, blank=True)
+    unreadable = models.TextField(blank=True)
 
     class Meta:
         ordering = ("ruleset", "-number")
@@ -445,6 +474,6 @@ class RulesetVersion(models.Model):
 
 @receiver([post_save, post_delete], sender=Ruleset)
 @receiver([post_save, post_delete], sender=Rule)
-def _announce(sender: type[models.Model], using: str, **_: object) -> None:
+def _written(sender: type[models.Model], using: str, **_: object) -> None:
     # Listening rather than overriding save() and delete(): fixtures, cascades and QuerySet.delete() call neither.
-    signals.rules_changed.send(sender=sender, using=using)
+    _announce(sender, using)

@@ -18,7 +18,8 @@
     key, which names the client. Neither a refused call nor a look at a counter sends it.
 ``rules_changed``
     When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
-    The change is not committed yet.
+    The change is not committed yet. The admin and ``ratelimit_apply`` announce a change of many rows once, with the
+    sender Ruleset.
 ``rules_loaded``
     When other rules are in force in this process: loaded, overridden or expired. ``rulesets.in_force()`` returns them.
 

@@ -2,11 +2,14 @@
 
 import warnings
 
-from .rulesets.history import *  # noqa: F403
+from .rulesets.history import ELSEWHERE, FIRST, Author, apply, begin, changing, finish, plain, restore
+from .rulesets.history import Change as Begun
+
+__all__ = ["ELSEWHERE", "FIRST", "Author", "Begun", "apply", "begin", "changing", "finish", "plain", "restore"]
 
 warnings.warn(
-    "django_ratelimit_rules.versions has moved: import from django_ratelimit_rules.rulesets.history. This path goes in"
-    " 1.2.",
+    "django_ratelimit_rules.versions is deprecated and will be removed in 1.2."
+    " Import from django_ratelimit_rules.rulesets.history instead.",
     DeprecationWarning,
     stacklevel=2,
 )

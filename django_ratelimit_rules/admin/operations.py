@@ -13,8 +13,7 @@ from django.utils.safestring import SafeString
 
 from ..models import Rule, Ruleset
 from ..rulesets import diff as ruleset_diff
-from ..rulesets import text as ruleset_text
-from ..rulesets.text import Plain
+from ..rulesets.text import Plain, PlainForms
 from . import permissions
 from .charts import divergence as divergence_chart
 from .pages.base import page_url
@@ -53,7 +52,7 @@ class GuardedFormSet(RulesFormSet):
         # Rules that came in after the page was made stay as they are; new ones have no key yet, and come last.
         shown = [Stored(rule.pk or MAX_KEY, rule.position or 0, rule.engine_fields()) for rule in self._kept()]
         before = {self.instance.name: self._before}
-        after = {self.instance.name: _plain([*shown, *self.not_shown])}
+        after = {self.instance.name: self._plain([*shown, *self.not_shown])}
         lacking = permissions.missing(self.request, before, after)
         if lacking:
             raise ValidationError(lacking)
@@ -69,15 +68,15 @@ class GuardedFormSet(RulesFormSet):
 
     @cached_property
     def _before(self) -> Plain:
-        return _plain(self.stored)
+        return self._plain(self.stored)
+
+    def _plain(self, rules: Iterable[Stored]) -> Plain:
+        forms: PlainForms = self.instance.plain_forms or PlainForms()
+        ordered = sorted(rules, key=lambda rule: (rule.position, rule.pk))
+        return {"rules": [forms.rule(rule.fields) for rule in ordered]}
 
     def _kept(self) -> Iterable[Rule]:
         return (form.instance for form in self.forms if self._is_rule(form))
-
-
-def _plain(rules: Iterable[Stored]) -> Plain:
-    ordered = sorted(rules, key=lambda rule: (rule.position, rule.pk))
-    return {"rules": [ruleset_text.rule_of_fields(rule.fields) for rule in ordered]}
 
 
 class GuardedInline(Guarded, InlineMixin):

@@ -7,7 +7,8 @@ from .transport.cluster import ClusterConnectionFactory
 __all__ = ["ClusterConnectionFactory"]
 
 warnings.warn(
-    f"{__name__} has moved: import from {ClusterConnectionFactory.__module__}. This path goes in 1.2.",
+    f"{__name__} is deprecated and will be removed in 1.2."
+    f" Import ClusterConnectionFactory from {ClusterConnectionFactory.__module__} instead.",
     DeprecationWarning,
     stacklevel=2,
 )

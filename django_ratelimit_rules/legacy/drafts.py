@@ -79,20 +79,15 @@ def write(drafts: Iterable[Draft], heading: Iterable[str]) -> str:
 def _ruleset(draft: Draft) -> Iterator[str]:
     yield from (_comment(line, "") for line in draft.found)
     sound, others = _apart(draft.rules)
-    notes = {rule.fields["name"]: rule.differs for rule in sound}
-    said = {"mode": "dry_run", **({"rules": [_plain(rule) for rule in sound]} if sound else {})}
-    for line in yaml_writer.write({draft.limiter: said}).splitlines(keepends=True):
-        name = line.removeprefix("    - name: ").strip() if line.startswith("    - name: ") else None
-        yield from (_comment(note, "    ") for note in notes.get(name or "", ()))
-        yield line
+    written = [_comments(rule) + yaml_writer.rules([_plain(rule)]) for rule in sound]
+    yield yaml_writer.with_rules(draft.limiter, {"mode": "dry_run"}, "".join(written))
     if others and not sound:
         yield "  # rules:\n"
     for rule in others:
         yield _comment(f"Not written: {rule.obstacle}", "    ")
-        yield from (_comment(note, "    ") for note in rule.differs)
+        yield _comments(rule)
         spelled = {name: format_duration(value) if name == "period" else value for name, value in rule.fields.items()}
-        lines = yaml_writer.write({"x": {"rules": [spelled]}}).splitlines()[2:]
-        yield from (f"    # {line[4:]}\n" for line in lines)
+        yield from (f"    # {line[4:]}\n" for line in yaml_writer.rules([spelled]).splitlines())
 
 
 def _apart(rules: Iterable[DraftRule]) -> tuple[list[DraftRule], list[DraftRule]]:
@@ -111,6 +106,10 @@ def _apart(rules: Iterable[DraftRule]) -> tuple[list[DraftRule], list[DraftRule]
 
 def _plain(rule: DraftRule) -> dict[str, Any]:
     return ruleset_text.rule_of(Rule(**rule.fields))
+
+
+def _comments(rule: DraftRule) -> str:
+    return "".join(_comment(note, "    ") for note in rule.differs)
 
 
 def _comment(text: str, indent: str) -> str:

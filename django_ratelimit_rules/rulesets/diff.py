@@ -14,8 +14,8 @@ from ..engine.rules import NOTES
 from ..exceptions import UNREADABLE, InvalidRule
 from . import yaml_writer
 from .text import (
-    DEFAULTS,
     ORDER,
+    PLAIN_DEFAULTS,
     RULESET_FIELDS,
     Plain,
     Rulesets,
@@ -85,19 +85,20 @@ def _by_name(ruleset: Plain) -> dict[str, Any]:
 
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str], depth: int) -> Iterator[Change]:
     for name in names:
-        old, new = (_shown(name, said) for said in (before, after))
-        if old != new:
-            yield Change("~", f"{name}: {old} → {new}", depth)
+        if same(*(fields.get(name, PLAIN_DEFAULTS.get(name)) for fields in (before, after))):
+            continue
+        yield Change("~", f"{name}: {_shown(name, before)} → {_shown(name, after)}", depth)
 
 
 def _shown(name: str, said: Mapping[str, Any]) -> str:
     if name in said:
         # Quotes only where there is something to tell apart from the words around it.
-        return said[name] if name in PLAIN and said[name].isprintable() else yaml_writer.inline(said[name])
-    default = DEFAULTS.get(name)
+        plain = name in PLAIN and isinstance(said[name], str) and said[name].isprintable()
+        return said[name] if plain else yaml_writer.inline(said[name])
+    default = PLAIN_DEFAULTS.get(name)
     if name in DEFAULT_WORDS or default is None or default == "":
         return DEFAULT_WORDS.get(name, "none")
-    return yaml_writer.inline(list(default) if isinstance(default, tuple) else default)
+    return yaml_writer.inline(default)
 
 
 def _sentence(rule: Plain) -> str:

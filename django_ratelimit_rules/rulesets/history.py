@@ -6,27 +6,18 @@ decide, and keeps what differs. What was changed behind its back is kept as well
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, cast
+from dataclasses import dataclass, field
 
-import yaml
 from django.db import router, transaction
 from django.db.models import OuterRef, Subquery
 
-from ..models import Ruleset, RulesetVersion
+from ..models import Ruleset, RulesetVersion, announced_once
 from . import text as ruleset_text
-from .text import Plain, Rulesets
+from . import yaml_writer
+from .text import Plain, PlainForms, Rulesets
 from .tiers import TierRules
-
-# Many times faster where libyaml is there; both read what we wrote alike.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-# Where a rule starts in what rulestext writes: no other line does so, as texts stand on one line each.
-_RULE = re.compile("^(?=    - )", re.MULTILINE)
 
 FIRST = "as it was before versions were kept"
 ELSEWHERE = "found changed, neither by the admin nor by ratelimit_apply"
@@ -43,64 +34,78 @@ class Author:
 
 
 @dataclass(slots=True)
-class Begun:
-    """What rulesets said before a change, and the latest version of each that has any."""
+class Change:
+    """One change of rulesets: their plain forms before and after it, and the latest version of each that has any.
 
-    said: dict[str, Plain]
+    ``forms`` holds what was converted, so that a rule is converted once for each state that it is in.
+    """
+
+    before: dict[str, Plain]
     latest: dict[str, RulesetVersion]
+    forms: PlainForms = field(default_factory=PlainForms)
+    after: dict[str, Plain] = field(default_factory=dict)
 
 
 @contextmanager
 def changing(names: Iterable[str], author: Author) -> Iterator[None]:
     """Keep what the block changes of these rulesets, all or nothing; take it back when the author may not."""
     names = sorted(set(names))
-    with transaction.atomic(using=router.db_for_write(Ruleset)):
-        begun = begin(names)
+    with transaction.atomic(using=router.db_for_write(Ruleset)), announced_once():
+        change = begin(names)
         yield
-        finish(names, begun, author)
+        finish(names, change, author)
 
 
-def begin(names: Iterable[str]) -> Begun:
-    """Return what these rulesets say; first keep what was changed behind our back. Needs a transaction."""
+def begin(names: Iterable[str], forms: PlainForms | None = None) -> Change:
+    """Return the change of these rulesets that begins now, after keeping what was changed behind our back.
+
+    Needs a transaction. ``forms`` are those that the caller has made already.
+    """
     names = list(names)
+    forms = PlainForms() if forms is None else forms
     # Whoever changes one of them now waits for whoever does already, so that numbers follow one another.
     rows = list(ruleset_text.rows(names).select_for_update())
     versions = RulesetVersion.objects.using(router.db_for_write(Ruleset)).filter(ruleset__in=names)
     newest = versions.filter(ruleset=OuterRef("ruleset")).order_by("-number").values("number")[:1]
     latest = {version.ruleset: version for version in versions.filter(number=Subquery(newest))}
-    begun = Begun({row.name: ruleset_text.of_row(row) for row in rows}, latest)
+    change = Change({row.name: forms.of_row(row) for row in rows}, latest, forms)
     for row in rows:
         author = Author(action=ELSEWHERE if row.name in latest else FIRST)
-        _keep(row.name, begun.said[row.name], author, latest)
+        _keep(row.name, change.before[row.name], author, latest)
         _number(row, latest)
-    return begun
+    return change
 
 
-def finish(names: Iterable[str], begun: Begun, author: Author) -> None:
+def finish(names: Iterable[str], change: Change, author: Author) -> None:
     """Keep what these rulesets say now. Raises what ``author.allow`` does, for the transaction to be taken back."""
     rows = {row.name: row for row in ruleset_text.rows(names)}
-    after = {name: ruleset_text.of_row(row) for name, row in rows.items()}
+    change.after = {name: change.forms.of_row(row) for name, row in rows.items()}
     if author.allow:
-        author.allow(begun.said, after)
+        author.allow(change.before, change.after)
     for name in names:
-        _keep(name, after.get(name), author, begun.latest)
+        _keep(name, change.after.get(name), author, change.latest)
         if name in rows:
-            _number(rows[name], begun.latest)
+            _number(rows[name], change.latest)
 
 
-def _keep(name: str, said: Plain | None, author: Author, latest: dict[str, RulesetVersion]) -> None:
-    """Make a version of what a ruleset says, unless the latest says the same."""
-    text = "" if said is None else ruleset_text.dump({name: said})
+def _keep(name: str, plain: Plain | None, author: Author, latest: dict[str, RulesetVersion]) -> None:
+    """Make a version of a ruleset's plain form, unless the latest has the same."""
     before = latest.get(name)
-    if text != (before.text if before else ""):
+    if plain is None and (before is None or _is_deletion(before)):
+        return
+    if before is None or before.unreadable or not ruleset_text.same(plain, before.content):
         latest[name] = RulesetVersion.objects.using(router.db_for_write(Ruleset)).create(
             ruleset=name,
             number=before.number + 1 if before else 1,
             user=author.user,
             action=author.action[:200],
             reason=author.reason,
-            text=text,
+            content=plain,
         )
+
+
+def _is_deletion(version: RulesetVersion) -> bool:
+    return version.content is None and not version.unreadable
 
 
 def _number(row: Ruleset, latest: Mapping[str, RulesetVersion]) -> None:
@@ -123,26 +128,39 @@ def apply(rulesets: Mapping[str, TierRules], author: Author, *, prune: bool = Fa
 
 def restore(version: RulesetVersion, author: Author) -> None:
     """Make a ruleset say what it said in a version. Raises InvalidRulesFile for what can no longer be read."""
-    text = version.text or "{}"
-    rulesets = ruleset_text.load(text, str(version))
+    rulesets = tiers(version)
     with changing([version.ruleset], author):
-        if not version.text:
+        if _is_deletion(version):
             Ruleset.objects.using(router.db_for_write(Ruleset)).filter(name=version.ruleset).delete()
         ruleset_text.write(rulesets)
 
 
+def tiers(version: RulesetVersion) -> dict[str, TierRules]:
+    """Return the rules of a version, to be written. Raises InvalidRulesFile for what can no longer be read."""
+    if version.unreadable:
+        return ruleset_text.load(version.unreadable, str(version))
+    return ruleset_text.read_plain(plain(version), str(version))
+
+
 def plain(version: RulesetVersion | None) -> dict[str, Plain]:
-    """Return what a version says, unchecked; nothing for a deleted ruleset."""
-    head, *rules = _RULE.split(version.text if version else "")
-    said: dict[str, Plain] = yaml.load(head, _Loader) or {}
-    for ruleset in said.values():
-        if rules:
-            ruleset["rules"] = [_rule(rule) for rule in rules]
-    return said
+    """Return what a version says, unchecked; nothing for a deleted ruleset, and for a text that cannot be read."""
+    return {} if version is None or version.content is None else {version.ruleset: version.content}
 
 
-@lru_cache(maxsize=5000)
-def _rule(text: str) -> Plain:
-    """Return one rule of a text; most rules say the same from version to version. Shared: not to be changed."""
-    (rule,) = yaml.load(text, _Loader)
-    return cast(Plain, rule)
+def as_texts(versions: Iterable[RulesetVersion]) -> Iterator[str]:
+    """Yield each version as YAML. A rule that several versions share is written once."""
+    written: dict[str, str] = {}
+
+    def text_of(rule: Plain) -> str:
+        key = ruleset_text.canonical(rule)
+        if key not in written:
+            written[key] = yaml_writer.rules([rule])
+        return written[key]
+
+    for version in versions:
+        if version.content is None:
+            yield version.unreadable
+        else:
+            ruleset = ruleset_text.in_order(version.content)
+            rules = "".join(map(text_of, ruleset.get("rules", ())))
+            yield yaml_writer.with_rules(version.ruleset, ruleset, rules)

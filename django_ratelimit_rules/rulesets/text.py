@@ -9,6 +9,8 @@ it is read. Who may change what, and versions, are not known here.
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -31,11 +33,10 @@ from ..models import (
     made_of,
 )
 from ..runtime import reset
-from ..runtime.memo import remembered
 from . import rows as rule_rows
 from . import yaml_writer
 from .file import read, read_text
-from .tiers import TierRules
+from .tiers import TierRules, tier_rules
 
 # One ruleset as the text has it: description, mode, failure_mode, partition_by, rules; JSON values only, no defaults.
 Plain = dict[str, Any]
@@ -50,6 +51,9 @@ DEFAULTS: dict[str, Any] = {
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
 DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
+# Deeper values, which only an unreadable row can hold, are written as a string.
+MAX_DEPTH = 40
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 
 
 class Text(NamedTuple):
@@ -89,6 +93,29 @@ def rows(names: Iterable[str] | None = None) -> QuerySet[Ruleset]:
     return rulesets if names is None else rulesets.filter(name__in=list(names))
 
 
+class PlainForms:
+    """Plain forms of rules, for the length of one save: a rule that a state shares with the last is converted once."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Plain] = {}
+
+    def rule(self, fields: Mapping[str, Any]) -> Plain:
+        """As :func:`rule_of_fields`. Results are shared, so do not change them."""
+        try:
+            key = canonical(fields)
+        except (TypeError, ValueError, RecursionError):
+            # Only an unreadable row holds values that JSON cannot express.
+            return rule_of_fields(fields)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = rule_of_fields(fields)
+        return made
+
+    def of_row(self, ruleset: Ruleset) -> Plain:
+        """As :func:`of_row`."""
+        return _plain(ruleset, [self.rule(rule.engine_fields()) for rule in ruleset.rules.all()])
+
+
 def of_row(ruleset: Ruleset, rules: Iterable[Rule] | None = None) -> Plain:
     """Return a ruleset of the database, with these rules where they are not those stored."""
     return _plain(ruleset, [rule_of_row(rule) for rule in (ruleset.rules.all() if rules is None else rules)])
@@ -104,13 +131,12 @@ def rule_of_row(row: Rule) -> Plain:
     return rule_of_fields(row.engine_fields())
 
 
-@remembered
 def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
-    """As :func:`rule_of_row`, of what :meth:`Rule.engine_fields` returned. Shared: not to be changed."""
+    """As :func:`rule_of_row`, of the result of :meth:`Rule.engine_fields`."""
     try:
         return rule_of(made_of(fields))
     except UNREADABLE:
-        return _rule(fields)
+        return {name: _as_json(value) for name, value in _rule(fields).items()}
 
 
 def rule_of(rule: engine.Rule) -> Plain:
@@ -119,8 +145,13 @@ def rule_of(rule: engine.Rule) -> Plain:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values read the same as text: to Python 1, 1.0 and True are equal, but conditions tell them apart."""
-    return repr(one) == repr(other) or yaml_writer.inline(one) == yaml_writer.inline(other)
+    """Whether two plain values are the same. To Python 1, 1.0 and True are equal, but conditions tell them apart."""
+    return one is other or canonical(one) == canonical(other)
+
+
+def canonical(value: Any) -> str:
+    """Return a plain value as JSON with sorted keys: equal strings mean equal values."""
+    return _JSON.encode(value)
 
 
 def stored_text() -> str:
@@ -135,12 +166,44 @@ def stored_text() -> str:
 
 def dump(rulesets: Rulesets) -> str:
     """Return rulesets as YAML, in alphabetical order."""
-    return yaml_writer.write({name: rulesets[name] for name in sorted(rulesets)})
+    return yaml_writer.write({name: in_order(rulesets[name]) for name in sorted(rulesets)})
+
+
+def in_order(ruleset: Plain) -> Plain:
+    """Return a plain ruleset with its fields in the order in which people read them: PostgreSQL keeps another."""
+    ordered = _in_order(ruleset, (*RULESET_FIELDS, "rules"))
+    if isinstance(ordered.get("rules"), list):
+        ordered["rules"] = [_in_order(rule, ORDER) for rule in ordered["rules"]]
+    return ordered
+
+
+def _in_order(fields: Plain, order: Iterable[str]) -> Plain:
+    known = {name: fields[name] for name in order if name in fields}
+    return known if len(known) == len(fields) else known | fields
 
 
 def load(text: str, name: str) -> dict[str, TierRules]:
     """Read a text that shall be written to the database. Raises InvalidRulesFile; ``name`` stands in its message."""
     return _storable(read_text(text, name, check), name)
+
+
+def read_plain(rulesets: Rulesets, name: str) -> dict[str, TierRules]:
+    """As :func:`load`, of plain rulesets; lines in the message are those of :func:`dump`."""
+    try:
+        return _storable({limiter: _tier(ruleset) for limiter, ruleset in rulesets.items()}, name)
+    except UNREADABLE:
+        return load(dump(rulesets), name)
+
+
+def _tier(ruleset: Plain) -> TierRules:
+    fields = {name: ruleset[name] for name in RULESET_FIELDS if name in ruleset}
+    if ruleset.keys() - fields.keys() - {"rules"} or not all(isinstance(value, str) for value in fields.values()):
+        raise TypeError("not a plain ruleset")
+    rules = [engine.as_rule(rule) for rule in ruleset.get("rules", ())]
+    engine.check_unique_names(rules)
+    for rule in rules:
+        check(rule)
+    return tier_rules(rules, **fields)
 
 
 def load_file(path: str | Path) -> dict[str, TierRules]:
@@ -239,6 +302,23 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value
+
+
+def _as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return a value of an unreadable row, as JSON text where JSON or YAML cannot express it."""
+    return value if _is_json(value, depth) else json.dumps(value, default=str)
+
+
+def _is_json(value: Any, depth: int) -> bool:
+    if value is None or isinstance(value, (str, int)):
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_json(inner, depth - 1) for key, inner in value.items())
+    return isinstance(value, list) and all(_is_json(inner, depth - 1) for inner in value)
 
 
 def _lines(text: str) -> str:

@@ -1,106 +1,126 @@
-"""A small writer of YAML: the same values always give the same bytes, whatever version of PyYAML is installed.
+"""Rulesets as YAML, written by PyYAML: rules as blocks, values on one line.
 
-JSON values go in: rulesets by name, their rules one field a line, conditions and lists on one line in JSON's notation
-with quotes only where YAML needs them, keys of conditions in alphabetical order (PostgreSQL keeps no other). What the
-fields mean is not known here.
+Plain rulesets go in, which hold JSON values only. The same values always give the same bytes, with libyaml or without.
+Conditions have their keys in alphabetical order, because PostgreSQL keeps no other. The meaning of the fields is not
+known here.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-MAX_DEPTH = 40
-MAX_KEY = 500
+import yaml
 
-# Texts that every YAML reader takes for texts; all others are quoted.
+# Strings that need no quotes among other values on a line, and those that need none on a line of their own.
 _WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_./|-]*|[0-9]+[smhd]", re.ASCII)
 _SENTENCE = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./|(),;'! -]*[A-Za-z0-9_./|();'!])?", re.ASCII)
-_NOT_TEXT = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-_ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+# YAML 1.1 reads these words as true, false or null.
+_NO_STRING = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+# Wider than any line, because a value stays on one line.
+_WIDTH = 2**31 - 1
+_STRING = "tag:yaml.org,2002:str"
+_INDENT = "    "
+
+
+class _Block(dict[str, Any]):
+    """A mapping with one key on each line."""
+
+
+class _Blocks(list[_Block]):
+    """A list with one block for each item."""
+
+
+class _Values(yaml.representer.SafeRepresenter):
+    """Decides about quotes itself, because libyaml and PyYAML differ in that."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out, because rules files must not use aliases."""
+        return True
+
+    def string(self, value: str) -> yaml.ScalarNode:
+        return self._scalar(value, _WORD.fullmatch(value))
+
+    def block(self, fields: _Block) -> yaml.MappingNode:
+        node: yaml.MappingNode = self.represent_mapping("tag:yaml.org,2002:map", list(fields.items()), flow_style=False)
+        node.value = [
+            (key, self._scalar(value.value, _SENTENCE.fullmatch(value.value) or _WORD.fullmatch(value.value)))
+            if value.tag == _STRING
+            else (key, value)
+            for key, value in node.value
+        ]
+        return node
+
+    def blocks(self, items: _Blocks) -> yaml.SequenceNode:
+        return self.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=False)
+
+    def _scalar(self, value: str, plain: object) -> yaml.ScalarNode:
+        style = None if plain and value.lower() not in _NO_STRING else '"'
+        return self.represent_scalar(_STRING, value, style=style)
+
+
+class _Dumper(_Values, yaml.SafeDumper):
+    """Works everywhere, and writes lone surrogates, which libyaml does not."""
+
+
+_Values.add_representer(str, _Values.string)
+_Values.add_representer(_Block, _Values.block)
+_Values.add_representer(_Blocks, _Values.blocks)
+
+if yaml.__with_libyaml__:
+
+    class _FastDumper(_Values, yaml.CSafeDumper):
+        """Four times faster."""
+
+    _DUMPERS: tuple[Any, ...] = (_FastDumper, _Dumper)
+else:
+    _DUMPERS = (_Dumper,)
 
 
 def write(rulesets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text."""
-    return join("".join(f"{line}\n" for line in _ruleset(name, said)) for name, said in rulesets.items())
+    """Return rulesets as YAML, in the given order."""
+    return join(ruleset(name, fields) for name, fields in rulesets.items())
 
 
 def join(texts: Iterable[str]) -> str:
-    """Return one text of the texts of several rulesets."""
+    """Return one YAML document of the texts of several rulesets."""
     return "\n".join(texts) or "{}\n"
 
 
+def ruleset(name: str, fields: Mapping[str, Any]) -> str:
+    """Return one ruleset as YAML."""
+    return with_rules(name, fields, rules(fields.get("rules", ())))
+
+
+def with_rules(name: str, fields: Mapping[str, Any], listed: str) -> str:
+    """Return one ruleset as YAML, with the text that :func:`rules` or a caller wrote for its rules."""
+    own = _Block({field: value for field, value in fields.items() if field != "rules"})
+    if not listed:
+        return _dump(_Block({name: own or {}}))
+    head = _dump(_Block({name: own})) if own else _dump(_Block({name: {}})).replace(" {}", "")
+    return f"{head}  rules:\n{listed}"
+
+
+def rules(items: Iterable[Mapping[str, Any]]) -> str:
+    """Return some rules as YAML, as items of a ruleset's list; an empty string for no rules."""
+    blocks = _Blocks(map(_Block, items))
+    # No value contains a line break, so every line is one that belongs to a rule's block.
+    return _INDENT + _dump(blocks).replace("\n", f"\n{_INDENT}").removesuffix(_INDENT) if blocks else ""
+
+
 def inline(value: Any) -> str:
-    """Return one value on one line."""
-    if type(value) is str:
-        return _text(value)
-    return _flow(value if _writable(value, MAX_DEPTH) else json.dumps(value, default=str))
+    """Return one value as YAML on one line."""
+    return _dump([value])[1:-2]
 
 
-def _ruleset(name: str, said: Mapping[str, Any]) -> Iterator[str]:
-    if not said:
-        yield f"{_flow(name)}: {{}}"
-        return
-    yield f"{_flow(name)}:"
-    for field, value in said.items():
-        if field == "rules":
-            yield "  rules:"
-            for rule in value:
-                yield from _rule(rule)
+def _dump(value: Any) -> str:
+    failure: Exception | None = None
+    for dumper in _DUMPERS:
+        try:
+            text: str = yaml.dump(value, Dumper=dumper, default_flow_style=True, width=_WIDTH, allow_unicode=True)
+        except UnicodeEncodeError as error:
+            failure = error
         else:
-            yield f"  {field}: {_line(value)}"
-
-
-def _rule(rule: Mapping[str, Any]) -> Iterator[str]:
-    start = "    - "
-    for field, value in rule.items():
-        yield f"{start}{field}: {_line(value)}"
-        start = "      "
-
-
-def _line(value: Any) -> str:
-    if isinstance(value, str) and _SENTENCE.fullmatch(value) and value.lower() not in _NOT_TEXT:
-        return value
-    return inline(value)
-
-
-def _flow(value: Any) -> str:
-    if type(value) is str:
-        return _text(value)
-    if isinstance(value, Mapping):
-        # In alphabetical order, because PostgreSQL keeps no other.
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(value[key])}" for key in sorted(value)) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_flow(member) for member in value) + "]"
-    if value is None or isinstance(value, (bool, int)):
-        return json.dumps(value)
-    if isinstance(value, float):
-        mantissa, exponent, power = repr(value).partition("e")
-        # YAML reads 1e+20 as a text and 1.0e+20 as a number.
-        return f"{mantissa}{'' if '.' in mantissa or not exponent else '.0'}{exponent}{power}"
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    return text if _WORD.fullmatch(text) and text.lower() not in _NOT_TEXT else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
-
-
-def _writable(value: Any, depth: int) -> bool:
-    """Whether YAML can say this at all; only a row that reads as no rule holds anything else."""
-    if type(value) is str:
-        return True
-    if depth == 0 or (isinstance(value, float) and not math.isfinite(value)):
-        return False
-    if isinstance(value, Mapping):
-        return all(
-            isinstance(key, str) and len(key) <= MAX_KEY and _writable(inner, depth - 1) for key, inner in value.items()
-        )
-    return not isinstance(value, (list, tuple)) or all(_writable(inner, depth - 1) for inner in value)
+            return text
+    raise ValueError(value) from failure

@@ -35,7 +35,7 @@ search:
     - {name: staff, action: skip, match: {is_staff: true}}
     - {name: per_ip, characteristics: [ip], limit: 5, period: 1m}
 """
-OLDER = "{name}:\n  rules:\n    - {{name: older, characteristics: [ip], limit: 1, period: 1m}}\n"
+OLDER = {"rules": [{"name": "older", "characteristics": ["ip"], "limit": 1, "period": "1m"}]}
 
 Posts = Callable[[Client], Any]
 
@@ -44,8 +44,8 @@ Posts = Callable[[Client], Any]
 def _rows() -> None:
     ruleset_text.write(ruleset_text.load(TEXT, "test.yaml"))
     for name in ("plain", "gone"):
-        RulesetVersion.objects.create(ruleset=name, number=1, text=OLDER.format(name=name))
-    RulesetVersion.objects.create(ruleset="gone", number=2, text="")
+        RulesetVersion.objects.create(ruleset=name, number=1, content=OLDER)
+    RulesetVersion.objects.create(ruleset="gone", number=2)
     Limiter("plain").check({"ip": "203.0.113.7"})
 
 
@@ -165,7 +165,7 @@ CHANGES: dict[str, tuple[Callable[[], Posts], str]] = {
     "restore a deleted one": (lambda: confirmed(at("undelete", "gone", 1)), "change_limits"),
     "switch": (lambda: confirmed(at("switch", plain(), "off")), "switch_rulesets"),
     "promote": (lambda: confirmed(at("turn", plain(), trial(), "promote")), "change_limits"),
-    "import": (lambda: confirmed(at("import"), text=OLDER.format(name="plain")), "change_limits"),
+    "import": (lambda: confirmed(at("import"), text=ruleset_text.dump({"plain": OLDER})), "change_limits"),
     "import a mode": (
         lambda: confirmed(at("import"), text=TEXT.replace("plain:\n", "plain:\n  mode: off\n")),
         "switch_rulesets",

@@ -22,12 +22,12 @@ def rich(ruleset) -> Ruleset:
     Rule.objects.create(name="unreadable", match={"path": {"like": "x"}}, **COUNTING, **add)
     Ruleset.objects.create(name="quiet", mode="dry_run")
     for number in (1, 2):
-        text = f"search:\n  rules:\n    - {{name: first, limit: {number}, period: 1m}}\n"
+        content = {"rules": [{"name": "first", "limit": number, "period": "1m"}]}
         RulesetVersion.objects.create(
-            ruleset="search", number=number, user="ada", action="saved", reason="x", text=text
+            ruleset="search", number=number, user="ada", action="saved", reason="x", content=content
         )
-    for number, text in ((1, 'gone:\n  mode: "off"\n'), (2, "")):
-        RulesetVersion.objects.create(ruleset="gone", number=number, user="ada", text=text)
+    for number, content in ((1, {"mode": "off"}), (2, None)):
+        RulesetVersion.objects.create(ruleset="gone", number=number, user="ada", content=content)
     ruleset.decision = [Limiter("search").check({"ip": CLIENT}) for _ in range(3)][1].decision
     return ruleset
 

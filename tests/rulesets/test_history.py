@@ -6,13 +6,17 @@ import logging
 
 import pytest
 from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
-from django_ratelimit_rules import Limiter, rulesets
+from django_ratelimit_rules import Limiter, rulesets, signals
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from django_ratelimit_rules.rulesets import history
 from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.rulesets.history import Author
+from tests.admin.test_admin import CHANGE, Page
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +42,8 @@ def test_each_change_is_a_version_and_the_ruleset_knows_its_number():
     assert kept() == [(1, "ada", "typed"), (2, "ada", "typed")]
     assert Ruleset.objects.get().version == 2
     assert RulesetVersion.objects.get(number=1).reason == "a reason"
-    assert "limit: 1\n" in RulesetVersion.objects.get(number=1).text
+    (text,) = history.as_texts([RulesetVersion.objects.get(number=1)])
+    assert "limit: 1\n" in text
 
 
 def test_what_was_there_before_and_what_changed_behind_our_back_are_kept_as_nobodys():
@@ -74,14 +79,14 @@ def test_restoring_makes_a_new_version_that_says_what_the_old_one_said():
     history.restore(first, Author("bob", "restored version 1"))
     assert Rule.objects.get().limit == 1
     assert kept()[-1] == (3, "bob", "restored version 1")
-    assert RulesetVersion.objects.get(number=3).text == first.text
+    assert RulesetVersion.objects.get(number=3).content == first.content
 
 
 def test_a_deleted_ruleset_is_a_version_and_comes_back_with_numbers_going_on():
     apply(ONE)
     apply("{}", prune=True)
     assert not Ruleset.objects.exists()
-    assert RulesetVersion.objects.get(number=2).text == ""
+    assert RulesetVersion.objects.get(number=2).content is None
     history.restore(RulesetVersion.objects.get(number=1), Author("bob"))
     assert Ruleset.objects.get().version == 3
     history.restore(RulesetVersion.objects.get(number=2), Author("bob"))
@@ -90,8 +95,11 @@ def test_a_deleted_ruleset_is_a_version_and_comes_back_with_numbers_going_on():
 
 def test_a_version_that_can_no_longer_be_read_is_refused_and_nothing_changes():
     apply(ONE)
-    bad = RulesetVersion.objects.create(ruleset="search", number=9, text="search: [{name: r, limit: x, period: 1m}]")
-    with pytest.raises(InvalidRulesFile, match="search version 9:1: rule 'r': limit"):
+    bad = RulesetVersion.objects.create(
+        ruleset="search", number=9, content={"rules": [{"name": "r", "limit": "x", "period": "1m"}]}
+    )
+    # The line of the text on the history page.
+    with pytest.raises(InvalidRulesFile, match="search version 9:4: rule 'r': limit"):
         history.restore(bad, Author())
     assert Rule.objects.get().limit == 1
 
@@ -118,3 +126,93 @@ def test_the_version_in_force_is_in_the_snapshot_and_in_the_line_of_a_block(capl
     (line,) = [record.getMessage() for record in caplog.records if "exceeded" in record.getMessage()]
     assert " version=2" in line
     assert rulesets.get("nobody").version is None
+
+
+TEN = "search: {rules: [" + ", ".join(f"{{name: r{n}, limit: {n}, period: 1h}}" for n in range(1, 11)) + "]}"
+
+
+@pytest.fixture
+def announced():
+    """The announcements of changed rules: the name of each one's sender."""
+    heard: list[str] = []
+
+    def hear(sender, **_):
+        heard.append(sender.__name__)
+
+    signals.rules_changed.connect(hear)
+    yield heard
+    signals.rules_changed.disconnect(hear)
+
+
+@pytest.fixture
+def converted(monkeypatch):
+    """The names of the rules that are turned into their plain form, once for each time."""
+    names: list[str] = []
+    convert = ruleset_text.rule_of_fields
+
+    def counting(fields):
+        names.append(fields["name"])
+        return convert(fields)
+
+    monkeypatch.setattr(ruleset_text, "rule_of_fields", counting)
+    return names
+
+
+def test_a_save_of_the_page_converts_a_rule_once_for_each_state_and_announces_the_ruleset_once(
+    admin_client, announced, converted
+):
+    apply(TEN)
+    page = Page(admin_client, reverse(CHANGE, args=[Ruleset.objects.get().pk]))
+    page.fill(2, limit="7").fill(3, position="99")
+    announced.clear()
+    converted.clear()
+    assert page.save()
+    assert announced == ["Ruleset"]
+    # The saved rule again, because it says something else afterwards.
+    assert sorted(converted) == sorted([*(f"r{n}" for n in range(1, 11)), "r3"])
+    assert [rule["name"] for rule in history.plain(RulesetVersion.objects.get(number=2))["search"]["rules"]][-1] == "r4"
+
+
+def test_any_other_change_of_rulesets_is_announced_once(announced):
+    apply(TEN)
+    assert announced == ["Ruleset"]
+    history.restore(RulesetVersion.objects.get(), Author())
+    with history.changing(["search"], ADA):
+        Rule.objects.update(limit=3)
+        Ruleset.objects.get().delete()
+    assert announced == ["Ruleset"] * 2
+
+
+def test_a_change_that_is_taken_back_is_not_announced(announced):
+
+    def refuse(before, after):
+        raise PermissionDenied("no")
+
+    with pytest.raises(PermissionDenied):
+        apply(ONE, Author("eve", allow=refuse))
+    assert announced == []
+    Ruleset.objects.create(name="search")
+    assert announced == ["Ruleset"]
+
+
+def test_one_true_and_1_0_are_three_versions():
+    for value in ("1", "1.0", "true"):
+        apply(f"search: [{{name: r, limit: 1, period: 1h, match: {{query.page: {value}}}}}]")
+    assert len(kept()) == 3
+    assert ruleset_text.same({"a": 1, "b": [2]}, {"b": [2], "a": 1})
+    assert not ruleset_text.same({"a": [1]}, {"a": [1.0]})
+
+
+def test_the_same_rules_again_write_no_row():
+    apply(TEN)
+    with CaptureQueriesContext(connection) as queries:
+        apply(TEN)
+    assert not [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "DELETE"))]
+
+
+def test_fields_are_written_in_the_order_for_people_whatever_the_database_keeps():
+    content = {"rules": [{"limit": 1, "period": "1m", "name": "r"}], "mode": "off", "description": "x"}
+    (text,) = history.as_texts([RulesetVersion(ruleset="search", number=1, content=content)])
+    assert text == (
+        'search:\n  description: x\n  mode: "off"\n  rules:\n    - name: r\n      limit: 1\n      period: 1m\n'
+    )

@@ -15,7 +15,7 @@ from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from django_ratelimit_rules.monitoring.fullest_counters import heaviest
-from django_ratelimit_rules.rulesets import findings
+from django_ratelimit_rules.rulesets import findings, history
 from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.rulesets.diff import as_text, compare
 from django_ratelimit_rules.rulesets.file import read_text
@@ -149,5 +149,5 @@ def test_versions_hold_it(admin_client, ruleset):
     page.data["partition_by"] = ""
     assert page.save()
     assert Ruleset.objects.get().partition_by == ""
-    texts = list(RulesetVersion.objects.order_by("number").values_list("text", flat=True))
+    texts = history.as_texts(RulesetVersion.objects.order_by("number"))
     assert ["partition_by: user" in text for text in texts] == [True, False]

@@ -61,7 +61,7 @@ def confirm(admin: Any, request: HttpRequest, step: Step) -> HttpResponse:
     lacking = permissions.missing(request, step.before, step.after)
     changes = ruleset_diff.compare(step.before, step.after)
     # The state before and after: the text of an import is posted again, and must be the one that was shown.
-    seen = hashlib.sha256((ruleset_text.dump(step.before) + ruleset_text.dump(step.after)).encode()).hexdigest()
+    seen = hashlib.sha256(ruleset_text.canonical([step.before, step.after]).encode()).hexdigest()
     if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
             return _perform(admin, request, step)

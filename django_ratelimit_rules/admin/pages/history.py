@@ -9,16 +9,18 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
+from django.db import router, transaction
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern
 
 from ...exceptions import InvalidRulesFile
-from ...models import Ruleset, RulesetVersion
+from ...models import Ruleset, RulesetVersion, announced_once
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
+from ...rulesets.text import PlainForms
 from .. import permissions
 from ..ruleset_form.fields import SeenField, digest
 from .base import Pages, page_url
@@ -56,6 +58,7 @@ class RulesetForm(BaseForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.instance.rules_come_along = True
+        self.instance.plain_forms = PlainForms()
         # Of all fields, also those that this user may not change.
         stored = [getattr(self.instance, name) for name in ("name", *ruleset_text.RULESET_FIELDS)]
         self.initial["seen"] = digest(stored)
@@ -79,10 +82,23 @@ class RulesetForm(BaseForm):
 class Versioned(Pages):
     """Keep versions of what is saved and deleted, and show them."""
 
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Announce a save once, because it writes the rows of many rules."""
+        if request.method != "POST":
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        with transaction.atomic(using=router.db_for_write(Ruleset)), announced_once():
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
     def save_model(self, request: HttpRequest, obj: Ruleset, form: Any, change: bool) -> None:
         """Look at what there was, then save."""
         form.names = sorted({obj.name, form.initial.get("name") or obj.name} if change else {obj.name})
-        form.begun = history.begin(form.names)
+        form.begun = history.begin(form.names, obj.plain_forms)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -170,9 +186,7 @@ class Versioned(Pages):
         if version is None:
             raise Http404
         try:
-            after = {
-                name: ruleset_text.of_tier(said) for name, said in ruleset_text.load(version.text, str(version)).items()
-            }
+            after = {name: ruleset_text.of_tier(tier) for name, tier in history.tiers(version).items()}
         except InvalidRulesFile as error:
             messages.error(request, f"This version cannot be restored as it is. {error}")
             return HttpResponseRedirect(page_url("past", name))
@@ -218,6 +232,7 @@ def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
         return
     older = RulesetVersion.objects.filter(ruleset=page[0].ruleset, number__lt=page[-1].number).order_by("-number")
     before: list[RulesetVersion | None] = [*page[1:], older.first()]
-    said = [history.plain(version) for version in [page[0], *before]]
-    for number, version in enumerate(page):
-        yield {"version": version, "changes": ruleset_diff.compare(said[number + 1], said[number])}
+    for version, previous, text in zip(page, before, history.as_texts(page), strict=True):
+        comparable = not version.unreadable and not (previous and previous.unreadable)
+        changes = ruleset_diff.compare(history.plain(previous), history.plain(version)) if comparable else None
+        yield {"version": version, "text": text, "changes": changes}
