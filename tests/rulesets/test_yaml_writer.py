@@ -29,8 +29,8 @@ AWKWARD = [
     "\ufeff",
 ]
 strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(AWKWARD)
-# No field and no property has an empty name.
-keys = strings.filter(bool)
+# No field and no property has an empty name, or a line break in its name.
+keys = strings.filter(lambda key: key != "" and key.isprintable())
 scalars = st.one_of(strings, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.none())
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
