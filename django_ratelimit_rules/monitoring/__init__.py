@@ -1,6 +1,6 @@
 """What is recorded of decisions, and what is made of it.
 
-- ``metrics`` are Prometheus's; ``log_lines`` are the log's.
+- ``check_counts`` counts in plain numbers, ``metrics`` shows them to Prometheus, ``log_lines`` write the log.
 - ``last_hour``, ``fullest_counters`` and ``exceeding_clients`` are the numbers that the admin shows.
 - ``decisions`` keeps explanations of refusals; ``recording`` keeps traffic for replays.
 - ``dashboard/`` writes a Grafana dashboard and alert rules.

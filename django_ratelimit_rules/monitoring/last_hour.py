@@ -20,7 +20,7 @@ from ..exceptions import CountersUnavailable
 from ..runtime import background, reset
 from ..runtime.clock import clock
 from . import metrics
-from .metrics import ALL
+from .check_counts import ALL
 
 MINUTES = 60
 KEPT_SECONDS = 7200

@@ -1,21 +1,25 @@
 """Metrics of every check, in the registry that django-prometheus serves. Labels come from configuration alone.
 
 Listens to the app's signals. A check is counted in plain numbers, in a quarter of the time that prometheus_client's
-counters take; what has come together is added to those when somebody looks.
+counters take. A scrape makes metrics of these numbers. With PROMETHEUS_MULTIPROC_DIR prometheus_client's own counters
+count each check as well, because the process that is scraped reads their files.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from operator import add
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import prometheus_client
 from django_prometheus.conf import NAMESPACE
-from prometheus_client import Gauge, Metric
-from prometheus_client.values import ValueClass
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Sample
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+from prometheus_client.values import MutexValue, ValueClass
 
 from .. import rulesets, signals
 from ..engine import (
@@ -23,50 +27,123 @@ from ..engine import (
     Mode,
     Result,
 )
-from ..engine.plans import Chain
 from ..engine.results import ALLOW, BLOCK
 from ..runtime import reset
 from ..signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
+from .check_counts import BUCKETS, Totals, Waiting, in_words
 
-# In place of a rule: all calls of a limiter. No rule can have this name.
-ALL = "*"
-BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+# Any other class of values is shared by processes through files.
+MULTIPROCESS = ValueClass is not MutexValue
 
-# The labels of an evaluation: rule, action, result, exceeded.
-Labels = tuple[str, str, str, bool]
-MULTIPROCESS = getattr(ValueClass, "__name__", "") == "MmapedValue"
-
-
-class Counter(prometheus_client.Counter):
-    """A counter that is up to date whenever it is read."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Return its samples."""
-        flush()
-        return super().collect()
-
-
-class Histogram(prometheus_client.Histogram):
-    """A histogram that is up to date whenever it is read."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Return its samples."""
-        flush()
-        return super().collect()
-
-
-calls = Counter(
+CALLS = (
     "django_rate_limiter_calls_total",
-    "Checks of a limiter, by what the caller was told.",
-    ["rate_limiter", "result"],
-    namespace=NAMESPACE,
+    "Checks of a limiter, by the result that the caller got.",
+    ("rate_limiter", "result"),
 )
-rule_evaluations = Counter(
+RULE_EVALUATIONS = (
     "django_rate_limiter_rule_evaluations_total",
-    "Evaluations of a rule, skips included. The action is the configured one, the result what it did.",
-    ["rate_limiter", "rule", "action", "result", "exceeded"],
-    namespace=NAMESPACE,
+    "Evaluations of a rule, skips included. The action is the configured one, the result its effect.",
+    ("rate_limiter", "rule", "action", "result", "exceeded"),
 )
+CHECK_SECONDS = ("django_rate_limiter_check_seconds", "Duration of a check.", ("rate_limiter",))
+# The upper bounds of the histogram's buckets, as its label ``le`` spells them.
+BOUNDS = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+
+
+def prefix() -> str:
+    """Return what the names of all metrics begin with, by django-prometheus's namespace."""
+    return f"{NAMESPACE}_" if NAMESPACE else ""
+
+
+Family = TypeVar("Family", bound=CounterMetricFamily | HistogramMetricFamily)
+# Adds one limiter's totals to a family; with the times of their creation, if these are wanted.
+Fill = Callable[[Family, str, Totals, bool], None]
+
+
+class PlainNumbers(Collector, Generic[Family]):
+    """A metric that is made of the totals of all limiters whenever it is read."""
+
+    def __init__(
+        self, family: Callable[..., Family], about: tuple[str, str, tuple[str, ...]], fill: Fill[Family]
+    ) -> None:
+        self._family, self._about, self._fill = family, about, fill
+
+    def _empty(self) -> Family:
+        name, documentation, labels = self._about
+        return self._family(prefix() + name, documentation, labels=labels)
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the metric without samples, so that registering it counts nothing."""
+        return [self._empty()]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return its samples."""
+        family = self._empty()
+        dated = _shows_creation()
+        with pending.lock:
+            flush()
+            for limiter, totals in pending.totals.items():
+                self._fill(family, limiter, totals, dated)
+        return [family]
+
+
+def _shows_creation() -> bool:
+    """Whether the project wants ``_created`` series. A counter shows it: prometheus_client has no function to ask."""
+    probe = Counter("django_rate_limiter_probe", "Shows whether counters tell their creation.", registry=None)
+    return any(sample.name.endswith("_created") for metric in probe.collect() for sample in metric.samples)
+
+
+def _fill_calls(family: CounterMetricFamily, limiter: str, totals: Totals, dated: bool) -> None:
+    created = totals.created if dated else None
+    family.add_metric((limiter, "allow"), totals.calls - totals.blocked, created)
+    family.add_metric((limiter, "block"), totals.blocked, created)
+
+
+def _fill_evaluations(family: CounterMetricFamily, limiter: str, totals: Totals, dated: bool) -> None:
+    for labels, number in totals.evaluations.items():
+        family.add_metric((limiter, *in_words(labels)), number, totals.first_evaluated[labels] if dated else None)
+
+
+def _fill_seconds(family: HistogramMetricFamily, limiter: str, totals: Totals, dated: bool) -> None:
+    buckets = list(zip(BOUNDS, accumulate(totals.buckets), strict=True))
+    family.add_metric((limiter,), buckets, totals.seconds)
+    if dated:
+        # ``add_metric`` of a histogram takes no time of creation.
+        family.samples.append(Sample(f"{family.name}_created", {CHECK_SECONDS[2][0]: limiter}, totals.created))
+
+
+class FileCounters:
+    """prometheus_client's own metrics, which keep a file for each process."""
+
+    def __init__(self) -> None:
+        self._calls = Counter(*CALLS, namespace=NAMESPACE)
+        self._rule_evaluations = Counter(*RULE_EVALUATIONS, namespace=NAMESPACE)
+        self._check_seconds = Histogram(*CHECK_SECONDS, namespace=NAMESPACE, buckets=BUCKETS)
+        # Each child is looked up once, because ``labels()`` costs more than counting.
+        self._children: dict[tuple[str, ...], Any] = {}
+
+    def add(self, limiter: str, waiting: Waiting) -> None:
+        """Count one call."""
+        blocked = waiting.all_blocked()
+        self._child(self._calls, limiter, "allow").inc(waiting.calls - blocked)
+        self._child(self._calls, limiter, "block").inc(blocked)
+        for labels, number in waiting.by_labels().items():
+            self._child(self._rule_evaluations, limiter, *in_words(labels)).inc(number)
+        self._child(self._check_seconds, limiter).observe(waiting.seconds)
+
+    def _child(self, metric: Counter | Histogram, *labels: str) -> Any:
+        # The metrics differ in the number of their labels.
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = metric.labels(*labels)
+        return child
+
+
+if MULTIPROCESS:
+    _files = FileCounters()
+else:
+    REGISTRY.register(PlainNumbers(CounterMetricFamily, CALLS, _fill_calls))
+    REGISTRY.register(PlainNumbers(CounterMetricFamily, RULE_EVALUATIONS, _fill_evaluations))
 errors = Counter(
     "django_rate_limiter_errors_total",
     "Checks that failed and were answered by the failure mode.",
@@ -87,13 +164,8 @@ periods = Gauge(
     namespace=NAMESPACE,
     multiprocess_mode="mostrecent",
 )
-check_seconds = Histogram(
-    "django_rate_limiter_check_seconds",
-    "Duration of a check.",
-    ["rate_limiter"],
-    namespace=NAMESPACE,
-    buckets=BUCKETS,
-)
+if not MULTIPROCESS:
+    REGISTRY.register(PlainNumbers(HistogramMetricFamily, CHECK_SECONDS, _fill_seconds))
 near_limit = Counter(
     "django_rate_limiter_near_limit_total",
     "Calls that took a counter near its limit: to its rule's warn_at.",
@@ -108,108 +180,42 @@ shadow = Counter(
 )
 
 
-class Waiting:
-    """What one limiter's checks counted since the counters were last brought up to date.
-
-    ``chains`` count the calls that all rules of a chain let pass, which are most; ``refusals`` those that its first
-    rule refused again, most of a flood; ``evaluations`` the other rules that were met, by the labels of their counter.
-    """
-
-    __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "refusals", "seconds")
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.blocked = 0
-        self.chains: dict[Chain, int] = {}
-        self.refusals: dict[Chain, int] = {}
-        self.evaluations: dict[Labels, int] = {}
-        self.seconds = 0.0
-        self.buckets = [0] * (len(BUCKETS) + 1)
-
-    def by_labels(self) -> dict[Labels, int]:
-        """Return the evaluations of all calls."""
-        found = dict(self.evaluations)
-        for chain, number in self.chains.items():
-            for rule in (*(step.rule for step in chain.steps), chain.skip):
-                if rule is not None:
-                    labels = (rule.name, rule.action, ALLOW, False)
-                    found[labels] = found.get(labels, 0) + number
-        for chain, number in self.refusals.items():
-            rule = chain.steps[0].rule
-            labels = (rule.name, rule.action, BLOCK, True)
-            found[labels] = found.get(labels, 0) + number
-        return found
-
-
-class Children:
-    """The counters of one limiter, each looked up once: ``labels()`` costs more than counting."""
-
-    __slots__ = ("_evaluations", "_limiter", "_seconds", "allow", "block")
-
-    def __init__(self, limiter: str) -> None:
-        self._limiter = limiter
-        self._evaluations: dict[Labels, Any] = {}
-        self._seconds: Any = check_seconds.labels(limiter)
-        self.allow = calls.labels(limiter, "allow")
-        self.block = calls.labels(limiter, "block")
-
-    def add(self, waiting: Waiting) -> None:
-        """Count what waited."""
-        blocked = waiting.blocked + sum(waiting.refusals.values())
-        self.allow.inc(waiting.calls - blocked)
-        self.block.inc(blocked)
-        for labels, number in waiting.by_labels().items():
-            child = self._evaluations.get(labels)
-            if child is None:
-                rule, action, result, exceeded = labels
-                words = (rule, str(action), str(result), "true" if exceeded else "false")
-                child = self._evaluations[labels] = rule_evaluations.labels(self._limiter, *words)
-            child.inc(number)
-        # A histogram takes one value at a time; its own sum and buckets take them together.
-        self._seconds._sum.inc(waiting.seconds)
-        for bucket, number in zip(self._seconds._buckets, waiting.buckets, strict=True):
-            if number:
-                bucket.inc(number)
-
-    def sums(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield for each rule what it counted: calls, how many exceeded, how many were blocked. ALL is all calls."""
-        blocked = _number(self.block)
-        yield ALL, _number(self.allow) + blocked, blocked, blocked
-        for (rule, _, result, exceeded), child in list(self._evaluations.items()):
-            number = _number(child)
-            yield rule, number, number if exceeded else 0, number if result == BLOCK else 0
-
-
 class Pending(reset.Part):
-    """The checks of this process that are not in the metrics yet, by limiter, changed under ``lock``.
+    """The checks of this process that are not in the totals yet, by limiter, changed under ``lock``.
 
-    ``children`` are the metrics of each limiter; ``shown`` are the limits and periods that the gauges show, by limiter
+    ``totals`` are the numbers of each limiter; ``shown`` are the limits and periods that the gauges show, by limiter
     and rule. Metrics only ever grow, so a test's reset leaves them alone.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # Reentrant, because ``flush`` is called with and without it.
+        self.lock = threading.RLock()
         self.checks: dict[str, Waiting] = {}
-        self.children: dict[str, Children] = {}
+        self.totals: dict[str, Totals] = {}
         self.shown: dict[tuple[str, str], tuple[int, int]] = {}
 
     def flush(self) -> None:
-        """Bring the metrics up to date with the checks; each scrape begins with it."""
+        """Bring the totals up to date with the checks. Each scrape begins with it."""
         with self.lock:
             for limiter in list(self.checks):
-                children = self.children.get(limiter)
-                if children is None:
-                    children = self.children[limiter] = Children(limiter)
-                children.add(self.checks.pop(limiter))
+                waiting = self.checks.pop(limiter)
+                totals = self.totals.get(limiter)
+                if totals is None:
+                    totals = self.totals[limiter] = Totals()
+                totals.add(waiting)
+                if MULTIPROCESS:
+                    _files.add(limiter, waiting)
 
     def before_fork(self) -> None:
-        """Bring the metrics up to date, so that the child does not count these checks again."""
+        """Bring the totals up to date, so that the child does not count these checks again."""
         self.flush()
 
     def after_fork(self) -> None:
         """Replace the lock, and leave to the parent the checks that came in since."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.checks = {}
+        if starts_afresh():
+            self.totals = {}
 
 
 pending = reset.register("metrics", Pending())
@@ -228,9 +234,9 @@ def count_check(event: CheckEvent) -> None:
             alike[chain] = alike.get(chain, 0) + 1
         else:
             _count_evaluations(waiting, result)
-    if MULTIPROCESS:
-        # Whoever scrapes reads this process's files, and cannot ask it to bring them up to date.
-        flush()
+        if MULTIPROCESS:
+            # The process that is scraped reads this process's files, and cannot ask it to bring them up to date.
+            flush()
 
 
 def _waiting_of(limiter: str, seconds: float) -> Waiting:
@@ -298,23 +304,14 @@ def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
 
     The rule ALL stands for all calls of a limiter; of those, exceeded are the blocked ones.
     """
-    flush()
     sums: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for limiter, children in list(pending.children.items()):
-        for rule, *numbers in children.sums():
-            calls, exceeded, blocked = map(add, sums.get((limiter, rule), (0, 0, 0)), numbers)
-            sums[limiter, rule] = (calls, exceeded, blocked)
+    with pending.lock:
+        flush()
+        for limiter, totals in pending.totals.items():
+            for rule, *numbers in totals.sums():
+                calls, exceeded, blocked = map(add, sums.get((limiter, rule), (0, 0, 0)), numbers)
+                sums[limiter, rule] = (calls, exceeded, blocked)
     return sums
-
-
-def _number(child: Any) -> int:
-    # The counter's own value, because collect() makes objects of all series: a hundred times the work.
-    return int(child._value.get())
-
-
-def prefix() -> str:
-    """Return what the names of all metrics begin with, by django-prometheus's namespace."""
-    return f"{NAMESPACE}_" if NAMESPACE else ""
 
 
 def starts_afresh() -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 
+import prometheus_client
 import pytest
 
 from django_ratelimit_rules import Limiter, Rule, rulesets
@@ -54,6 +56,37 @@ def test_calls_and_evaluations_are_counted_by_what_they_did(scrape):
     assert seen[evaluations("measured", "per_user", "limit", "block", "true")] == 1
     assert seen[evaluations("measured", "staff", "skip", "allow", "false")] == 1
     assert seen['django_rate_limiter_check_seconds_count{rate_limiter="measured"}'] == 4
+
+
+@override_ruleset("measured_seconds", CHAIN[2:])
+def test_the_buckets_of_a_duration_hold_all_shorter_ones(scrape):
+    for _ in range(3):
+        Limiter("measured_seconds").check({"user": 1})
+    seen = scrape("measured_seconds")
+    bounds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, "+Inf"]
+    buckets = [
+        seen[f'django_rate_limiter_check_seconds_bucket{{le="{le}",rate_limiter="measured_seconds"}}'] for le in bounds
+    ]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == 3
+    assert seen['django_rate_limiter_check_seconds_sum{rate_limiter="measured_seconds"}'] > 0
+
+
+@override_ruleset("measured_since", CHAIN[:1])
+def test_the_times_of_creation_are_shown_unless_the_project_turns_them_off(scrape):
+    Limiter("measured_since").check({"user": 1})
+    created = [
+        'django_rate_limiter_calls_created{rate_limiter="measured_since",result="allow"}',
+        'django_rate_limiter_check_seconds_created{rate_limiter="measured_since"}',
+        evaluations("measured_since", "shadow", "log", "allow", "false").replace("_total", "_created"),
+    ]
+    seen = scrape("measured_since")
+    assert all(0 <= time.time() - seen[name] < 60 for name in created)
+    prometheus_client.disable_created_metrics()
+    try:
+        assert not [name for name in scrape("measured_since") if "_created" in name]
+    finally:
+        prometheus_client.enable_created_metrics()
 
 
 @override_ruleset("measured_dry", CHAIN[2:], mode="dry_run")
