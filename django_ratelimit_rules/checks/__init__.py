@@ -27,4 +27,9 @@ def connect() -> None:
         site.check_limiters_have_rules,
     ):
         register(check, TAG)
-    register(site.check_page_can_be_sent, TAG, Tags.database)
+    for check in (
+        site.check_middleware_order_by_rules,
+        site.check_limiters_have_saved_rules,
+        site.check_page_can_be_sent,
+    ):
+        register(check, TAG, Tags.database)

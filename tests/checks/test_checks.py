@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from io import StringIO
 
+import django
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import Tags, run_checks
+from django.core.checks.registry import registry
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.db import connections
 from django.http import HttpResponse
 from django.urls import include, path
 from django_redis.cache import RedisCache
 from rest_framework.views import APIView
 
-from django_ratelimit_rules import Limiter, Rule, rate_limited
+from django_ratelimit_rules import Limiter, Rule, rate_limited, rulesets
 from django_ratelimit_rules.checks import TAG
 from django_ratelimit_rules.contrib.rest_framework import RuleThrottle
 from django_ratelimit_rules.models import Rule as RuleRow
@@ -50,8 +56,15 @@ urlpatterns = [path("", view), path("api/", include([path("", Throttled.as_view(
 
 
 def messages(databases=None):
-    """All messages of ours, by id."""
-    return {message.id: message for message in run_checks(tags=[TAG], databases=databases)}
+    """All messages of ours, by id: those of a plain ``check``, or of one that may ask these databases."""
+    return {message.id: message for message in (run_checks(tags=[TAG], databases=databases) if databases else plain())}
+
+
+def plain():
+    """The messages of our checks that a plain ``check`` selects; naming a tag selects those that ask a database too."""
+    databases = list(connections) if django.VERSION >= (6, 1) else None
+    ours = [check for check in registry.get_checks() if TAG in check.tags and Tags.database not in check.tags]
+    return [message for check in ours for message in check(app_configs=None, databases=databases)]
 
 
 def test_a_project_with_working_settings_hears_nothing():
@@ -62,7 +75,7 @@ def test_every_message_has_an_id_and_a_hint(settings):
     settings.RATELIMIT_RULES_HEADER = "off"
     settings.RATELIMIT_RULES_HEADERS = "on"
     settings.MIDDLEWARE = [OURS, *settings.MIDDLEWARE]
-    found = run_checks(tags=[TAG])
+    found = plain()
     assert len(found) == 3
     assert all(message.id.startswith("ratelimit_rules.") and message.hint for message in found)
 
@@ -113,7 +126,7 @@ def test_an_unknown_setting_like_no_other_is_told_all_there_are(settings):
 )
 def test_a_value_that_cannot_be_used_is_an_error_that_says_why(settings, setting, value, number, words):
     setattr(settings, f"RATELIMIT_RULES_{setting}", value)
-    (message,) = run_checks(tags=[TAG])
+    (message,) = plain()
     assert message.id == f"ratelimit_rules.{number}"
     assert message.msg.startswith(f"RATELIMIT_RULES_{setting} ")
     assert words in message.msg
@@ -292,6 +305,86 @@ def test_without_the_database_option_no_query_is_made(django_assert_num_queries,
         assert messages(databases=["another"]) == {}
 
 
+@pytest.fixture
+def closed_database(tmp_path):
+    """A PostgreSQL's address that hangs up on every client; a function that runs ``check`` with it as the database and
+    returns the process, and whether it connected."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        connected = threading.Event()
+        ended = threading.Event()
+
+        def hang_up():
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    server.accept()[0].close()
+                    connected.set()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        engine = {"ENGINE": "django.db.backends.postgresql", "NAME": "closed", "HOST": "127.0.0.1"}
+        engine["PORT"] = server.getsockname()[1]
+        (tmp_path / "closed_settings.py").write_text(
+            "from tests.settings import *\n"
+            f"DATABASES = {{'default': {engine!r}}}\n"
+            f"MIDDLEWARE = [{OURS!r}, {AUTHENTICATION!r}, *MIDDLEWARE]\n"
+            "RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ['checked_in_middleware']\n"
+        )
+
+        def check(*arguments):
+            connected.clear()
+            path = os.pathsep.join([str(tmp_path), os.getcwd()])
+            ran = subprocess.run(
+                [sys.executable, "-m", "django", "check", *arguments],
+                env={**os.environ, "DJANGO_SETTINGS_MODULE": "closed_settings", "PYTHONPATH": path},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            return ran, connected.is_set()
+
+        yield check
+        ended.set()
+        thread.join()
+
+
+def test_a_plain_check_asks_no_database_and_needs_none(closed_database):
+    plain, connected = closed_database()
+    assert plain.returncode == 0, plain.stderr
+    assert not connected
+    assert "(ratelimit_rules.W003)" in plain.stderr
+    assert "rules by user treat every request as anonymous" in plain.stderr
+    assert "(ratelimit_rules.W004)" not in plain.stderr
+
+
+def test_a_check_that_may_ask_a_database_asks_it_and_survives_its_absence(closed_database):
+    asked, connected = closed_database("--tag", TAG, "--database", "default")
+    assert asked.returncode == 0, asked.stderr
+    assert connected
+    assert "(ratelimit_rules.W003)" in asked.stderr
+
+
+def test_with_the_database_option_the_findings_of_the_rules_are_reported(db, settings):
+    settings.MIDDLEWARE = [OURS, *settings.MIDDLEWARE]
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["checked_in_admin", "checked_in_middleware"]
+    ruleset = Ruleset.objects.create(name="checked_in_admin")
+    RuleRow.objects.create(ruleset=ruleset, name="per_user", limit=1, period=60, characteristics=["user"])
+    printed = StringIO()
+    call_command("check", databases=["default"], stdout=printed, stderr=printed)
+    assert "the rule 'per_user' of limiter 'checked_in_admin' treats every request" in printed.getvalue()
+    assert printed.getvalue().count("rules for the limiter 'checked_in_middleware'") == 1
+
+
+def test_a_check_leaves_the_rules_unloaded_that_it_loaded_itself(db, settings):
+    settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["checked_in_middleware"]
+    assert "ratelimit_rules.W004" in messages(databases=["default"])
+    assert not rulesets.are_loaded()
+    rulesets.reload()
+    assert "ratelimit_rules.W004" in messages(databases=["default"])
+    assert rulesets.are_loaded()
+
+
 @pytest.mark.urls("tests.no_such_urls")
 def test_urls_that_cannot_be_imported_are_left_to_djangos_own_checks(db):
     assert all(message.id == "ratelimit_rules.W004" for message in run_checks(tags=[TAG], databases=["default"]))
@@ -322,7 +415,8 @@ def test_a_redis_that_is_away_is_not_a_matter_of_the_checks(settings):
     assert messages() == {}
 
 
-def test_manage_py_check_fails_on_an_error_and_can_be_silenced(settings):
+def test_manage_py_check_fails_on_an_error_and_can_be_silenced(db, settings):
+    # Django 6.1 itself asks SQLite about JSON in a plain check.
     settings.RATELIMIT_RULES_HEADERS = "on"
     with pytest.raises(SystemCheckError, match=r"\(ratelimit_rules\.E006\) RATELIMIT_RULES_HEADERS is 'on'"):
         call_command("check", stderr=StringIO())
