@@ -85,21 +85,21 @@ class Settings:
         return tuple(django_settings.MIDDLEWARE)
 
     @property
-    def middleware_limiters(self) -> tuple[str, ...]:
+    def limiters_of_middleware(self) -> tuple[str, ...]:
         """The limiters that the middleware asks, in order. A text is one name: a system check asks for a list, but web
         servers run no checks, and letter by letter it would limit nobody."""
         names = self.MIDDLEWARE_LIMITERS or ()
         return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
     @property
-    def proxy_hops(self) -> int | None:
+    def number_of_proxies(self) -> int | None:
         """The number of proxies, None for unstated. What comes from the environment is a text, and would leave nobody
         limited by address."""
         hops: Any = self.PROXY_HOPS
         return int(hops) if isinstance(hops, str) and hops.isdecimal() else hops
 
     @property
-    def ipv6_prefix(self) -> int:
+    def ipv6_bits(self) -> int:
         """The bits by which IPv6 addresses are counted; the usual ones for what is no number of bits, which a system
         check names, but web servers run no checks, and it would fail every client with such an address."""
         text = str(self.IPV6_PREFIX)

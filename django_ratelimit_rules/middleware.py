@@ -102,7 +102,7 @@ async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) ->
 
 
 def _limiters() -> list[Limiter]:
-    named = (_limiter(str(name)) for name in settings.middleware_limiters) if settings.ENABLED else ()
+    named = (_limiter(str(name)) for name in settings.limiters_of_middleware) if settings.ENABLED else ()
     return [limiter for limiter in named if limiter is not None]
 
 

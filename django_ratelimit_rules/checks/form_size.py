@@ -9,9 +9,12 @@ from ..conf import settings
 
 # Of each rule that is not opened: its key, place and switch.
 FIELDS_A_RULE = 3
-# Of each that is opened or new, and how many of those there is room for; the ruleset's own.
-FIELDS_OPENED, OPENED, OWN_FIELDS = 21, 10, 20
-BESIDES = OPENED * FIELDS_OPENED + OWN_FIELDS
+# Rulesets with more rules than this show the fields of a rule once it is opened: twenty fields times two hundred rules
+# take seconds to render, and more than DATA_UPLOAD_MAX_NUMBER_FIELDS allows to send.
+OPEN_AT_ONCE = 10
+# Of each rule that is opened or new; the ruleset's own.
+FIELDS_OPENED, OWN_FIELDS = 21, 20
+BESIDES = OPEN_AT_ONCE * FIELDS_OPENED + OWN_FIELDS
 
 
 def most_rules() -> int | None:

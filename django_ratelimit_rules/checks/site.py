@@ -52,7 +52,7 @@ def _is_listed_early() -> bool:
 
 def _are_at_hand() -> bool:
     """Whether the rules of the middleware's limiters can be read without the database."""
-    limiters = settings.middleware_limiters
+    limiters = settings.limiters_of_middleware
     return bool(limiters) and all(map(rulesets.needs_no_load, limiters))
 
 
@@ -60,7 +60,7 @@ def _rules_by_user() -> list[str]:
     """Return the rules of the middleware's limiters that use the user, in words."""
     return [
         f"{rule.name!r} of limiter {limiter!r}"
-        for limiter in settings.middleware_limiters
+        for limiter in settings.limiters_of_middleware
         for rule in rulesets.get(limiter).rules
         if not OF_USER.isdisjoint(map(base_of, rule.properties))
     ]

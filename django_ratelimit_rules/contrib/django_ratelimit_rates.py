@@ -196,8 +196,8 @@ def _about(key: str) -> Iterator[str]:
         yield "The address came by RATELIMIT_IP_META_KEY: set TRUSTED_PROXIES or PROXY_HOPS, and compare."
     mask = settings.of_others("RATELIMIT_IPV6_MASK", 64)
     mask4 = settings.of_others("RATELIMIT_IPV4_MASK", 32)
-    if key != "user" and mask != settings.IPV6_PREFIX:
-        yield f"IPv6 addresses counted by /{mask}, now by /{settings.IPV6_PREFIX} (IPV6_PREFIX)."
+    if key != "user" and mask != settings.ipv6_bits:
+        yield f"IPv6 addresses counted by /{mask}, now by /{settings.ipv6_bits} (IPV6_PREFIX)."
     if key != "user" and mask4 != 32:
         yield f"IPv4 addresses counted by /{mask4}, now each for itself."
 

@@ -28,6 +28,7 @@ from ..http.settling import ANSWERED_BY_DJANGO, settle
 from ..identifiers import http_request
 from ..identifiers.state import results_of
 from ..limiter import Limiter, compare
+from ..rulesets import limiter_names
 from .credentials import facts_of
 
 
@@ -139,6 +140,17 @@ def rule_throttle(
         (RuleThrottle,),
         {"limiter": named, "cost": cost_of(cost), "legacy": tuple(legacy), "__module__": __name__},
     )
+
+
+def _limiter_of(view: Any) -> str | None:
+    """Return the name that a class has as ``throttle_limiter``, if any. REST framework leaves both on the view
+    function."""
+    of_action = getattr(view, "initkwargs", {}).get("throttle_limiter")
+    name = of_action or getattr(getattr(view, "cls", None), "throttle_limiter", None)
+    return name if isinstance(name, str) else None
+
+
+limiter_names.name_views_by(_limiter_of)
 
 
 def _follow(view: APIView, request: HttpRequest) -> None:

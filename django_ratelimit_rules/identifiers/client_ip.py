@@ -34,7 +34,7 @@ _MAX_ENTRY = 100
 def client_ip(request: HttpRequest) -> str | None:
     """Return the client's address in its shortest spelling, or None when neither header nor peer tells one."""
     peer = _text(request.META.get("REMOTE_ADDR"))
-    hops, entries = settings.proxy_hops, settings.TRUSTED_PROXIES
+    hops, entries = settings.number_of_proxies, settings.TRUSTED_PROXIES
     proxies = (trusted_proxies(_entries(entries)) or None) if entries else None
     if hops is None and proxies is None:
         _warn_of_header(request)

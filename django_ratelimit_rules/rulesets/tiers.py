@@ -103,7 +103,7 @@ def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
         tuple(rules),
         mode=next((tier.mode for tier in stated if tier.mode), Mode.ENFORCE),
         failure_mode=next((tier.failure_mode for tier in stated if tier.failure_mode), None) or default_failure_mode(),
-        keys=KeyWriter(settings.secret, settings.ipv6_prefix),
+        keys=KeyWriter(settings.secret, settings.ipv6_bits),
         partition_by=_partition_in_force(limiter, tiers, rules),
         version=tiers.get(Tier.ADMIN, TierRules()).version,
     )

@@ -512,7 +512,7 @@ def test_a_page_with_more_rules_than_can_be_sent_says_so_before_anybody_types(
 
 
 def test_a_page_sends_no_more_fields_than_are_reckoned_with(admin_client, many):
-    opened = "&".join(f"open=r{number:03}" for number in range(form_size.OPENED - 1))
+    opened = "&".join(f"open=r{number:03}" for number in range(form_size.OPEN_AT_ONCE - 1))
     text = Page(admin_client, f"{reverse(CHANGE, args=[many.pk])}?{opened}").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([^"]+)"', text))
     assert 10 < len([name for name in names if name.startswith("rules-0-")]) <= form_size.FIELDS_OPENED

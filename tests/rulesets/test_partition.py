@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, rulesets
 from django_ratelimit_rules import Rule as CodeRule
-from django_ratelimit_rules.admin.ruleset_form.formset import OPEN_AT_ONCE
+from django_ratelimit_rules.checks.form_size import OPEN_AT_ONCE
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.exceptions import InvalidRule, InvalidRulesFile
 from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion

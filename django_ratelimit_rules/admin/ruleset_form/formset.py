@@ -45,10 +45,6 @@ else:
 # Fields that every rule shows, whether or not it is opened.
 HEAD = ("position", "enabled")
 
-# Rulesets with more rules than this show the fields of a rule once it is opened: twenty fields times two hundred rules
-# take seconds to render, and more than DATA_UPLOAD_MAX_NUMBER_FIELDS allows to send.
-OPEN_AT_ONCE = 10
-
 # Findings that a rule's summary tells already.
 SAID_BY_SUMMARY = ("unreadable", "unknown_property")
 
@@ -230,7 +226,7 @@ class RulesFormSet(BaseRulesFormSet):
             return options
         name = rows[index].name
         about = self._findings_by_rule.get(name, ())
-        whole = len(rows) <= OPEN_AT_ONCE or name in self.opened
+        whole = len(rows) <= form_size.OPEN_AT_ONCE or name in self.opened
         return {**options, "whole": whole, "opened": name in self.opened, "about": about}
 
     def _construct_form(self, i: int, **options: Any) -> Any:
