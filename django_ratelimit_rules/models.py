@@ -22,9 +22,9 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from . import engine, signals
+from .engine.durations import MAX_DURATION, parse_duration
 from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, WARN_AT, check_name
-from .engine.values import MAX_DURATION, parse_duration
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
 from .identifiers import registry
 

@@ -17,7 +17,7 @@ from django_ratelimit.core import _split_rate
 from django_ratelimit.decorators import ratelimit
 
 from ..conf import settings
-from ..engine.values import format_duration
+from ..engine.durations import format_duration
 from ..identifiers.builtin import dotted_path
 from ..legacy.drafts import (
     Draft,

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, overload
 
 from ..exceptions import CallableFailed
 from .candidates import Candidates
+from .durations import parse_duration
 from .keys import KeyWriter, Partition, prefixes
 from .matching import ValueOf
 from .rules import Action, FailureMode, Mode, Rule, check_limit, check_partition
-from .values import parse_duration
 
 # Makes a named tuple from its fields in half the time of the class's own call, and there are many on every check.
 new_tuple: Any = tuple.__new__

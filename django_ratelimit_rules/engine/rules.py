@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Any
 
 from ..exceptions import InvalidRule
+from .durations import parse_duration
 from .matching import Match, Matcher, compile_match
 from .properties import normalise
-from .values import parse_duration
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 MAX_LIMIT = 10**12

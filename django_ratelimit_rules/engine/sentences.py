@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .durations import spell_duration
 from .matching import Match
 from .rules import Action, Algorithm, Rule
-from .values import spell_duration
 
 # How an operator reads when it holds, and when it must not hold.
 _WORDS = {

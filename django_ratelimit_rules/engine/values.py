@@ -1,4 +1,4 @@
-"""Canonical texts of identifier values, and durations.
+"""Canonical texts of identifier values.
 
 Values go in as an application or a request has them; one canonical text comes out, which is all that matching and
 counter keys ever see.
@@ -6,10 +6,7 @@ counter keys ever see.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
-from datetime import timedelta
-from functools import lru_cache
 from hashlib import blake2b
 
 # Tuples of types for isinstance: what holds other values has no one text that could be compared or counted by.
@@ -23,11 +20,6 @@ ANONYMOUS = "<anonymous>"
 MAX_TEXT = 8192
 # Where the characters begin that nobody writes and no pattern looks for: Unicode's private use area.
 _PRIVATE = 0xE000
-
-MAX_DURATION = 31_536_000
-_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_UNIT_NAMES = {"s": "s", "m": "min", "h": "h", "d": "d"}
 
 
 def canonical(value: object, name: str) -> str | None:
@@ -73,48 +65,14 @@ def _is_container(value: object) -> bool:
     return isinstance(value, _CONTAINERS) or (hasattr(value, "__iter__") and hasattr(value, "__len__"))
 
 
-def parse_duration(value: object, *, what: str = "period") -> int:
-    """Return whole seconds from ``60``, ``"30s"``, ``"5m"``, ``"2h"``, ``"1d"`` or a timedelta.
-
-    Raises ValueError outside 1 second to a year, or for fractions of a second; TypeError for other types.
-    """
-    if isinstance(value, bool):
-        raise TypeError(f"{what} must be whole seconds or a text such as '30s', not the boolean {value}")
-    if isinstance(value, int):
-        seconds = value
-    elif isinstance(value, str):
-        found = _DURATION.fullmatch(value.strip())
-        if not found:
-            raise ValueError(
-                f"{value!r} is not a duration: write a whole number and one of s, m, h, d, such as '30s' or '5m'"
-            )
-        seconds = int(found[1]) * _SECONDS[found[2]]
-    elif isinstance(value, timedelta):
-        if value.microseconds:
-            raise ValueError(f"{value} is not a whole number of seconds")
-        seconds = value.days * 86400 + value.seconds
-    else:
-        raise TypeError(
-            f"{what} must be whole seconds, a text such as '30s' or a timedelta, not {type(value).__name__}"
-        )
-    if not 1 <= seconds <= MAX_DURATION:
-        raise ValueError(f"{seconds} seconds is out of range: use 1 second to {MAX_DURATION:,} seconds (a year)")
-    return seconds
+def escape_surrogates(text: str) -> str:
+    """Return a string with lone surrogates written as ``\\ud800``, because no page or file can be encoded with them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
-@lru_cache(maxsize=1000)
-def _largest_unit(seconds: int) -> tuple[int, str]:
-    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
-    return seconds // _SECONDS[unit], unit
-
-
-def format_duration(seconds: int) -> str:
-    """Return the shortest text that :func:`parse_duration` reads back: ``"90s"``, ``"1m"``, ``"2h"``."""
-    number, unit = _largest_unit(seconds)
-    return f"{number}{unit}"
-
-
-def spell_duration(seconds: int) -> str:
-    """Return a duration as a sentence has it: ``"1 min"``, ``"2 h"``."""
-    number, unit = _largest_unit(seconds)
-    return f"{number} {_UNIT_NAMES[unit]}"
+def escape_unprintable(text: str) -> str:
+    """Return a string with unprintable characters and lone surrogates escaped, so that no terminal obeys them."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )

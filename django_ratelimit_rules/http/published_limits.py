@@ -22,8 +22,8 @@ from ..engine import (
     Mode,
     Rule,
 )
+from ..engine.durations import spell_duration, spell_rate
 from ..engine.properties import base_of
-from ..engine.values import spell_duration
 from ..rulesets import limiter_names
 
 WORDS = {
@@ -53,7 +53,6 @@ HEADERS: dict[str, dict[str, str]] = {
     },
 }
 SOME = "for some requests"
-UNITS = {"1 s": "second", "1 min": "minute", "1 h": "hour", "1 d": "day"}
 RETRY_AFTER = "Seconds to wait; absent when waiting would not help."
 
 
@@ -75,8 +74,7 @@ class PublicLimit:
         if self.limit == 0:
             return "; ".join(("nothing passes", *self.terms))
         number = "a number that depends on the caller" if self.limit is None else f"{self.limit:,}"
-        spelled = "a period that depends on the caller" if self.period is None else spell_duration(self.period)
-        period = UNITS.get(spelled, spelled)
+        period = "a period that depends on the caller" if self.period is None else spell_rate(self.period)
         whom = " per " + ", ".join(self.per) if self.per else " for all clients together"
         return "; ".join((f"{number} per {period}{whom}", *self.terms))
 

@@ -19,6 +19,7 @@ from django.utils.module_loading import import_string
 
 from ..conf import settings
 from ..engine import Outcome, Result
+from ..engine.durations import spell_wait
 from ..runtime import log_sampling
 from .headers import (
     Results,
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 DECISION = "RateLimit-Decision"
 PROBLEM_JSON, JSON, HTML, TEXT = "application/problem+json", "application/json", "text/html", "text/plain"
-_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
 class BlockedView(Protocol):
@@ -169,10 +169,3 @@ def _words(result: Result) -> dict[str, str]:
     advice = "" if result.retry_after is None else f"Please try again in {spell_wait(_wait(result.retry_after))}."
     reference = f"Reference: {result.decision}" if result.decision else ""
     return {"title": title, "explanation": explanation, "advice": advice, "reference": reference}
-
-
-def spell_wait(wait: int) -> str:
-    """Return a number of seconds as a person says it, rounded up: ``"1 second"``, ``"90 seconds"``, ``"3 hours"``."""
-    size, unit = next((size, unit) for size, unit in _UNITS if wait >= 2 * size or size == 1)
-    number = -(-wait // size)
-    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"

@@ -16,7 +16,7 @@ from typing import Any
 from django.urls import get_resolver
 
 from ..engine import Rule
-from ..engine.values import format_duration
+from ..engine.durations import format_duration
 from ..exceptions import InvalidRule
 from ..rulesets import text as ruleset_text
 from ..rulesets import yaml_writer

@@ -21,10 +21,10 @@ from ..engine import (
     Ruleset,
     check_unique_names,
 )
+from ..engine.durations import parse_duration
 from ..engine.matching import Match
 from ..engine.results import Number
 from ..engine.rules import MAX_LIMIT
-from ..engine.values import parse_duration
 from .plan_cache import Chains
 from .report import static
 from .traffic.batches import Order, Reader, in_order

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..engine import KeyWriter, Rule, Ruleset
 from ..engine.matching import ValueOf
 from ..engine.results import Number
+from ..engine.values import escape_unprintable
 from .fast_counters import (
     Way,
     count,
@@ -237,8 +238,5 @@ def who(rule: Rule, keys: KeyWriter, value_of: ValueOf) -> str:
 
 def shown(text: str) -> str:
     """Return a text as it can be printed anywhere: whoever sent it does not write to the operator's terminal."""
-    printable = "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in text[:MAX_WHO]
-    )
+    printable = escape_unprintable(text[:MAX_WHO])
     return printable + "…" if len(text) > MAX_WHO else printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..engine.values import spell_duration
+from ..engine.durations import spell_duration
 from ..rulesets import text as ruleset_text
 from .distribution import PERCENTILES, Distribution
 from .text_report import Cell, plural, table

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from django.utils import timezone
 
 from ..engine import Mode
+from ..engine.durations import spell_span
 from .plan_cache import Refusal
 from .report import Replay, Report
 from .runner import Blocked, Numbers
@@ -40,7 +41,7 @@ def _remarks(report: Report) -> Iterator[str]:
     if order.late:
         yield (
             f"{order.late:,} {plural('request', order.late)} were out of order by up to"
-            f" {duration(order.lateness)} and were counted late. Sort the traffic by time first if these are many."
+            f" {spell_span(order.lateness)} and were counted late. Sort the traffic by time first if these are many."
         )
     if report.others:
         yield f"{report.others:,} {plural('request', report.others)} of other limiters, or of none, were not replayed."
@@ -121,14 +122,14 @@ def _clients(replay: Replay, most: int, spells: bool) -> Iterator[str]:
             yield ""
             yield f"{refusal.rule}, {refusal.who}:"
             for spell in blocked.spells:
-                until = "for good" if spell.until is None else f"for {duration(spell.until - spell.since)}"
+                until = "for good" if spell.until is None else f"for {spell_span(spell.until - spell.since)}"
                 yield f"  {moment(spell.since)} {until}, {spell.calls:,} {plural('request', spell.calls)}"
             if blocked.times > len(blocked.spells):
                 yield f"  and {blocked.times - len(blocked.spells):,} more times"
 
 
 def _client(refusal: Refusal, blocked: Blocked) -> list[Cell]:
-    for_how_long = "for good" if blocked.forever else duration(blocked.milliseconds)
+    for_how_long = "for good" if blocked.forever else spell_span(blocked.milliseconds)
     first, last = moment(blocked.first), moment(blocked.last)
     return [refusal.rule, blocked.calls, blocked.times, first, last, for_how_long, refusal.who]
 
@@ -153,17 +154,6 @@ def share(part: int, whole: int) -> str:
 def moment(milliseconds: int) -> str:
     """Return a time in the project's time zone."""
     return f"{timezone.localtime(datetime.fromtimestamp(milliseconds / 1000, UTC)):%Y-%m-%d %H:%M:%S}"
-
-
-def duration(milliseconds: float) -> str:
-    """Return a duration in its two largest units, rounded up to seconds: ``"59 min 34 s"``."""
-    seconds = int(-(-milliseconds // 1000))
-    found = []
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if seconds >= size:
-            found.append(f"{seconds // size} {unit}")
-            seconds %= size
-    return " ".join(found[:2]) or "0 s"
 
 
 def _zone() -> str:

@@ -22,8 +22,8 @@ from django.db import router
 from django.db.models import QuerySet
 
 from .. import engine
+from ..engine.durations import format_duration
 from ..engine.rules import FIELDS, NOTES
-from ..engine.values import format_duration
 from ..exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
 from ..models import (
     Rule,

@@ -9,7 +9,7 @@ import pytest
 
 from django_ratelimit_rules import Rule
 from django_ratelimit_rules.engine import Action, as_rule, check_unique_names, sentence
-from django_ratelimit_rules.engine.values import format_duration, parse_duration
+from django_ratelimit_rules.engine.durations import format_duration, parse_duration
 from django_ratelimit_rules.exceptions import InvalidRule
 
 GOOD = {"limit": 5, "period": 60}

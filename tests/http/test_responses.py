@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_ratelimit_rules.engine import Action, Evaluation, Mode, Outcome, Result
+from django_ratelimit_rules.engine.durations import spell_wait
 from django_ratelimit_rules.http.responses import (
     ablocked_response,
     add_headers,
     blocked_response,
     preferred_type,
-    spell_wait,
 )
 
 rf = RequestFactory()

@@ -19,12 +19,12 @@ from django.urls import URLPattern
 from django.utils import timezone
 
 from ...engine import Explanation
-from ...engine.values import ANONYMOUS, spell_duration
+from ...engine.durations import spell_duration, spell_span
+from ...engine.values import ANONYMOUS, escape_surrogates
 from ...exceptions import CountersUnavailable
 from ...limiter import Limiter
 from ...models import Ruleset
 from ...monitoring import decisions
-from ...replay.text_report import duration
 from ...rulesets import limiter_names
 from .. import permissions
 from .base import Pages
@@ -144,7 +144,7 @@ def verdict(said: dict[str, Any]) -> str:
         return f"{'Blocked' if blocked else 'Let through'}: the check failed, so the failure mode decided."
     if blocked:
         wait = said["retry_after"]
-        when = "waiting does not help" if wait is None else f"it may pass in {duration(1000 * wait)}"
+        when = "waiting does not help" if wait is None else f"it may pass in {spell_span(1000 * wait)}"
         return f"Blocked by {said['rule']}; {when}."
     if said["skipped"]:
         return f"Let through by {said['rule']}, uncounted."
@@ -157,7 +157,7 @@ def _shown(said: dict[str, Any]) -> dict[str, Any]:
     for rule in said["rules"]:
         reading = rule["reading"]
         if reading:
-            reading["reset"] = duration(1000 * reading["reset_after"])
+            reading["reset"] = spell_span(1000 * reading["reset_after"])
             reading["per"] = spell_duration(reading["period"])
     return {**said, "verdict": verdict(said), "blocked": said["action"] == "block"}
 
@@ -165,7 +165,7 @@ def _shown(said: dict[str, Any]) -> dict[str, Any]:
 def _writable(value: Any) -> Any:
     """Escape lone surrogates, which no page can be encoded with."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return escape_surrogates(value)
     if isinstance(value, dict):
         return {key: _writable(each) for key, each in value.items()}
     return [_writable(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -16,12 +16,12 @@ from django.utils.safestring import SafeString
 from ... import rulesets
 from ...engine import Action, sentence
 from ...engine import Ruleset as Rules
+from ...engine.durations import spell_span
 from ...exceptions import CountersUnavailable
 from ...models import Ruleset, RulesetVersion, as_stored
 from ...monitoring import fullest_counters, last_hour
 from ...monitoring.fullest_counters import Heavy
 from ...monitoring.last_hour import LastHour
-from ...replay.text_report import duration
 from ...rulesets import limiter_names
 from ..charts.sparkline import Charts, Mark
 from .base import Pages, page_url
@@ -107,7 +107,7 @@ def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
 def _shown(limiter: str, heavy: Heavy, ruleset: Rules) -> dict[str, Any]:
     return {
         **heavy._asdict(),
-        "reset": duration(1000 * heavy.reset_after),
+        "reset": spell_span(1000 * heavy.reset_after),
         "full": heavy.banned or heavy.used >= heavy.limit,
         # Whom a full log counter counts waits for nothing: an operator looks here for those who do.
         "blocks": any(rule.name == heavy.rule and rule.action is Action.LIMIT for rule in ruleset.rules),

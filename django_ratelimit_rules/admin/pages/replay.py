@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from ...engine import Ruleset as EngineRuleset
 from ...engine import sentence
+from ...engine.durations import spell_span
 from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...models import Rule, Ruleset
 from ...replay import (
@@ -24,7 +25,7 @@ from ...replay import (
     replay,
 )
 from ...replay.runner import Blocked
-from ...replay.text_report import duration, moment, share
+from ...replay.text_report import moment, share
 from ...rulesets import file as rules_file
 from ...rulesets import text as ruleset_text
 from ..charts.columns import Stack, hidden_table, picture
@@ -163,7 +164,7 @@ def shown(report: Report) -> dict[str, Any]:
         "first": moment(order.first) if order.first is not None else "",
         "last": moment(order.last),
         "blocked": share(draft.refused, draft.requests),
-        "lateness": duration(order.lateness),
+        "lateness": spell_span(order.lateness),
         "rules": [(rule, sentence(rule), numbers, before) for rule, numbers, before in only.rules],
         "gone": list(only.gone),
         "clients": [_client(*each) for each in only.heaviest(MOST_SHOWN)],
@@ -176,7 +177,7 @@ def shown(report: Report) -> dict[str, Any]:
 
 def _client(refusal: Refusal, blocked: Blocked) -> dict[str, Any]:
     spells = [
-        (moment(spell.since), "for good" if spell.until is None else f"for {duration(spell.until - spell.since)}",
+        (moment(spell.since), "for good" if spell.until is None else f"for {spell_span(spell.until - spell.since)}",
          spell.calls)
         for spell in blocked.spells
     ]  # fmt: skip
@@ -186,7 +187,7 @@ def _client(refusal: Refusal, blocked: Blocked) -> dict[str, Any]:
         "calls": blocked.calls,
         "spells": spells,
         "more": blocked.times - len(spells),
-        "for": "for good" if blocked.forever else duration(blocked.milliseconds),
+        "for": "for good" if blocked.forever else spell_span(blocked.milliseconds),
     }
 
 
@@ -209,13 +210,13 @@ def _chart(only: Replay) -> SafeString | str:
         '<strong>{}</strong> calls, <span class="ratelimit-word-exceeded"><strong>{}</strong> over a limit</span>, '
         '<span class="ratelimit-word-blocked"><strong>{}</strong> blocked</span>; at most {} in {}.',
         *(f"{number:,}" for number in (only.draft.requests, only.draft.exceeded, only.draft.refused)),
-        *(f"{max(each.calls for each in columns):,}", duration(width)),
+        *(f"{max(each.calls for each in columns):,}", spell_span(width)),
     )
     ends = moment(columns[0].start), moment(columns[-1].start + width)
     drawn = picture("ratelimit-replay", f"{only.limiter}: the traffic over time", caption, stacks, ends, STEP)
     span, rows = only.draft.course.columns(ROWS)
     table = hidden_table(
-        f"The traffic by {duration(span)}",
+        f"The traffic by {spell_span(span)}",
         ("From", "Calls", "Over a limit", "Blocked"),
         [(moment(each.start), each.calls, each.exceeded, each.blocked) for each in rows],
     )

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from ... import rulesets
 from ...engine import Ruleset as EngineRuleset
-from ...engine.values import parse_duration
+from ...engine.durations import parse_duration
 from ...exceptions import CountersUnavailable
 from ...models import Ruleset
 from ...monitoring import fullest_counters

@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 from django import forms
 from django.core.exceptions import ValidationError
 
+from ...engine.durations import format_duration, parse_duration
 from ...engine.rules import WARN_AT
-from ...engine.values import format_duration, parse_duration
+from ...engine.values import escape_surrogates
 
 ONE_LINE = 100
 
@@ -169,7 +170,7 @@ def dump(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if len(text) > ONE_LINE:
         text = json.dumps(value, ensure_ascii=False, indent=2)
-    return "".join(f"\\u{ord(character):04x}" if "\ud800" <= character <= "\udfff" else character for character in text)
+    return escape_surrogates(text)
 
 
 def load(text: str) -> Any:

@@ -12,6 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from ... import engine
+from ...engine.values import escape_surrogates
 from ...exceptions import InvalidRule
 from ...models import Rule, made_of, unknown_properties
 from ...runtime.clock import clock
@@ -31,7 +32,7 @@ def rule_summary(fields: Mapping[str, Any]) -> SafeString:
     said = format_html(
         '<span class="ratelimit-sentence">{}{}</span>',
         format_html('<span class="ratelimit-state">{}</span> ', state) if state else "",
-        _showable(text),
+        escape_surrogates(text),
     )
     problems = [f"{field}: {reason}" for field, reason in unknown_properties(parsed).items()]
     return format_html("{}{}", said, format_html_join("", "{}", ((_problem(problem),) for problem in problems)))
@@ -51,9 +52,4 @@ def _state(rule: engine.Rule) -> str:
 
 
 def _problem(text: str) -> SafeString:
-    return format_html('<span class="ratelimit-problem">⚠ {}</span>', _showable(text))
-
-
-def _showable(text: str) -> str:
-    """Escape lone surrogates, which no page can be encoded with."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return format_html('<span class="ratelimit-problem">⚠ {}</span>', escape_surrogates(text))
