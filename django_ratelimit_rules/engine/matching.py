@@ -12,7 +12,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -29,15 +31,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_PATTERN = 500
 MAX_DEPTH = 16
-_ALIASES = {"oneOf": "in", "re": "regex"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,5})?", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_COMPARISONS: dict[str, Callable[[Decimal, Decimal], bool]] = {
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-}
 
 
 class Members(frozenset[str | None]):
@@ -215,17 +210,14 @@ def _compile_condition(condition: object, depth: int = 0) -> Condition:
 
 
 def _compile_operator(name: object, operand: object, depth: int) -> Condition:
-    name = _ALIASES.get(name, name) if isinstance(name, str) else name
-    if name == "not":
+    if name == NOT:
         inner = _compile_condition(operand, depth + 1)
         return lambda text: not inner(text)
-    if name in _COMPARISONS:
-        return _comparison(str(name), operand)
-    maker = _OPERATORS.get(name) if isinstance(name, str) else None
-    if maker is None:
-        known = ", ".join(sorted([*_OPERATORS, *_COMPARISONS, "not"]))
+    row = operator_of(name)
+    if row is None:
+        known = ", ".join(sorted([*OPERATORS, NOT]))
         raise ValueError(f"unknown operator {name!r}; there are {known}")
-    return maker(operand)
+    return row.make(operand)
 
 
 def _scalar(operand: object) -> str | None:
@@ -328,17 +320,21 @@ def parse_address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Add
     return address
 
 
-def _comparison(name: str, operand: object) -> Condition:
-    compare = _COMPARISONS[name]
-    number = None if isinstance(operand, bool) or operand is None else _number(canonical(operand, name))
-    if number is None:
-        raise ValueError(f"{name} takes a finite number, not {operand!r}")
+def _comparison(name: str, compare: Callable[[Decimal, Decimal], bool]) -> Callable[[object], Condition]:
+    """Return the maker of conditions that compare a number with the operand."""
 
-    def holds(text: str | None) -> bool:
-        found = _number(text)
-        return found is not None and compare(found, number)
+    def make(operand: object) -> Condition:
+        number = None if isinstance(operand, bool) or operand is None else _number(canonical(operand, name))
+        if number is None:
+            raise ValueError(f"{name} takes a finite number, not {operand!r}")
 
-    return holds
+        def holds(text: str | None) -> bool:
+            value = _number(text)
+            return value is not None and compare(value, number)
+
+        return holds
+
+    return make
 
 
 def _number(text: str | None) -> Decimal | None:
@@ -354,13 +350,74 @@ def _exists(operand: object) -> Condition:
     return lambda text: (text is not None) is operand
 
 
-_OPERATORS: dict[str, Callable[[object], Condition]] = {
-    "eq": _equal,
-    "in": _one_of,
-    "prefix": _prefix,
-    "suffix": _suffix,
-    "glob": _glob,
-    "regex": _regex,
-    "cidr": _cidr,
-    "exists": _exists,
+class Operand(StrEnum):
+    """The kind of an operator's operand, which decides how the builder of the admin reads and writes it."""
+
+    VALUE = "value"
+    TEXT = "text"
+    LIST = "list"
+    # A single value, or a list of them.
+    SOME = "some"
+    NUMBER = "number"
+    FLAG = "flag"
+
+
+Phrases = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of conditions.
+
+    ``make`` compiles an operand; it raises TypeError or ValueError for a bad one. ``phrases`` stand before the operand
+    in a sentence: the first when the condition must hold, the second when it must not. A FLAG is not shown; False has
+    the second phrase. ``labels`` are the phrases in the builder, where they differ. ``rarely_negated`` hides the second
+    label from its list, because an opposite operator exists. ``aliases`` are older names.
+    """
+
+    name: str
+    make: Callable[[object], Condition]
+    phrases: Phrases
+    operand: Operand = Operand.TEXT
+    labels: Phrases | None = None
+    rarely_negated: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+def _comparing(name: str, compare: Callable[[Decimal, Decimal], bool], words: str) -> Operator:
+    phrases = (f"is {words}", f"is not {words}")
+    return Operator(name, _comparison(name, compare), phrases, Operand.NUMBER, rarely_negated=True)
+
+
+# The operator that negates a condition: its operand is a condition itself, so it is no row.
+NOT = "not"
+OPERATORS = {
+    row.name: row
+    for row in (
+        Operator("eq", _equal, ("is", "is not"), Operand.VALUE),
+        Operator("in", _one_of, ("is in", "is not in"), Operand.LIST, ("is one of", "is none of"), aliases=("oneOf",)),
+        Operator("prefix", _prefix, ("starts with", "does not start with"), Operand.SOME),
+        Operator("suffix", _suffix, ("ends with", "does not end with"), Operand.SOME),
+        Operator("glob", _glob, ("is like", "is not like"), labels=("is like (glob)", "is not like (glob)")),
+        Operator(
+            "regex",
+            _regex,
+            ("matches", "does not match"),
+            labels=("matches (regex)", "does not match (regex)"),
+            aliases=("re",),
+        ),
+        Operator("cidr", _cidr, ("is within", "is not within"), Operand.SOME),
+        _comparing("gt", operator.gt, "above"),
+        _comparing("gte", operator.ge, "at least"),
+        _comparing("lt", operator.lt, "below"),
+        _comparing("lte", operator.le, "at most"),
+        Operator("exists", _exists, ("is present", "is missing"), Operand.FLAG, ("is there", "is missing")),
+    )
 }
+
+
+def operator_of(name: object) -> Operator | None:
+    """Return the operator of a name or alias, None if there is none."""
+    if not isinstance(name, str):
+        return None
+    return OPERATORS.get(name) or next((row for row in OPERATORS.values() if name in row.aliases), None)

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..exceptions import InvalidRule
 from .durations import spell_duration
-from .matching import Match
+from .matching import NOT, OPERATORS, Match, Operand, operator_of
 from .rules import Action, Algorithm, Rule
-
-# How an operator reads when it holds, and when it must not hold.
-_WORDS = {
-    "in": ("is in", "is not in"),
-    "oneOf": ("is in", "is not in"),
-    "prefix": ("starts with", "does not start with"),
-    "suffix": ("ends with", "does not end with"),
-    "glob": ("is like", "is not like"),
-    "regex": ("matches", "does not match"),
-    "re": ("matches", "does not match"),
-    "cidr": ("is within", "is not within"),
-    "gt": ("is above", "is not above"),
-    "gte": ("is at least", "is not at least"),
-    "lt": ("is below", "is not below"),
-    "lte": ("is at most", "is not at most"),
-}
 
 
 def sentence(rule: Rule) -> str:
@@ -59,26 +44,28 @@ def match_phrase(match: Match) -> str:
 
 
 def _condition(name: str, condition: object, negated: bool = False) -> str:
-    no = "not " if negated else ""
     if condition is None:
-        return f"{name} is {'present' if negated else 'missing'}"
+        return _operator(name, "exists", False, negated)
     if isinstance(condition, (list, tuple)):
-        return f"{name} is {no}in {_value(condition)}"
+        return _operator(name, "in", condition, negated)
     if not isinstance(condition, Mapping):
-        return f"{name} is {no}{_value(condition)}"
+        return f"{name} {OPERATORS['eq'].phrases[negated]} {_value(condition)}"
     if negated and len(condition) > 1:
         return f"not ({_condition(name, condition)})"
     return " and ".join(_operator(name, operator, operand, negated) for operator, operand in condition.items())
 
 
 def _operator(name: str, operator: str, operand: object, negated: bool) -> str:
-    if operator == "not":
+    if operator == NOT:
         return _condition(name, operand, negated=not negated)
     if operator == "eq":
         return _condition(name, operand, negated)
-    if operator == "exists":
-        return f"{name} is {'present' if bool(operand) is not negated else 'missing'}"
-    return f"{name} {_WORDS[operator][negated]} {_value(operand)}"
+    row = operator_of(operator)
+    if row is None:
+        raise InvalidRule("match", f"unknown operator {operator!r}")
+    if row.operand is Operand.FLAG:
+        return f"{name} {row.phrases[bool(operand) is negated]}"
+    return f"{name} {row.phrases[negated]} {_value(operand)}"
 
 
 def _value(value: object) -> str:

@@ -21,6 +21,7 @@ from django.utils.safestring import SafeString
 from ...checks import form_size
 from ...conf import settings
 from ...engine.lint import Finding
+from ...engine.matching import OPERATORS
 from ...engine.rules import WARN_AT
 from ...identifiers import registry
 from ...models import ANSWER_PROPERTIES, Rule, Ruleset
@@ -362,6 +363,20 @@ class RulesFormSet(BaseRulesFormSet):
                 {"name": name, "hint": "", "choices": answer.get(name, ())} for name in (*ANSWER_PROPERTIES, "header.*")
             ],
         }
+
+    @property
+    def operators(self) -> list[dict[str, Any]]:
+        """The operators of conditions, in the words of the builder."""
+        return [
+            {
+                "name": row.name,
+                "labels": row.labels or row.phrases,
+                "operand": row.operand.value,
+                "rarely_negated": row.rarely_negated,
+                "aliases": row.aliases,
+            }
+            for row in OPERATORS.values()
+        ]
 
     @staticmethod
     def _is_rule(form: BaseRuleForm) -> bool:

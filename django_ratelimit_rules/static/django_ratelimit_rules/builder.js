@@ -5,7 +5,7 @@
 
 (() => {
     const { field, make, changed, onFields } = window.ratelimit;
-    const { OPERATORS, LISTS, Unsupported, parse, write } = window.ratelimit.conditions;
+    const { NOT_ALL, operators, hasText, isList, Unsupported, parse, write } = window.ratelimit.conditions;
     const fresh = () => ({ operator: "eq", text: "" });
     const button = (label, onclick, attributes = {}) => make("button", { type: "button", onclick, ...attributes }, label);
 
@@ -45,7 +45,7 @@
             const value = make("input", { type: "text", "aria-label": "Value", value: each.text, size: 30,
                 oninput: () => touch({ text: value.value }) });
             const select = make("select", { "aria-label": "Operator", onchange: () => {
-                const inner = select.value === "not all";
+                const inner = select.value === NOT_ALL;
                 if (inner === Boolean(each.parts)) {
                     touch({ operator: select.value });
                     arrange();
@@ -55,12 +55,12 @@
                         return each;
                     });
                 }
-            } }, ...Object.entries(OPERATORS)
-                .filter(([key]) => !/^not [gl]t/.test(key) || key === each.operator)
+            } }, ...Object.entries(operators().labels)
+                .filter(([key]) => !operators().rare.includes(key) || key === each.operator)
                 .map(([key, label]) => make("option", { value: key, selected: key === each.operator }, label)));
             const arrange = () => {
-                value.hidden = ["present", "missing", "not all"].includes(each.operator);
-                value.placeholder = LISTS.includes(each.operator.replace("not ", "")) ? "one, or several between commas" : "value";
+                value.hidden = !hasText(each.operator);
+                value.placeholder = isList(each.operator) ? "one, or several between commas" : "value";
                 const choices = document.getElementById(`ratelimit-${kind}-${each.property}`);
                 if (choices) value.setAttribute("list", choices.id);
                 else value.removeAttribute("list");

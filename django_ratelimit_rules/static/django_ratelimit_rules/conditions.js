@@ -7,19 +7,30 @@
 "use strict";
 
 window.ratelimit.conditions = (() => {
-    const OPERATORS = {
-        "eq": "is", "not eq": "is not", "in": "is one of", "not in": "is none of",
-        "prefix": "starts with", "not prefix": "does not start with",
-        "suffix": "ends with", "not suffix": "does not end with",
-        "glob": "is like (glob)", "not glob": "is not like (glob)",
-        "regex": "matches (regex)", "not regex": "does not match (regex)",
-        "cidr": "is within", "not cidr": "is not within",
-        "gt": "is above", "gte": "is at least", "lt": "is below", "lte": "is at most",
-        "not gt": "is not above", "not gte": "is not at least", "not lt": "is not below", "not lte": "is not at most",
-        "present": "is there", "missing": "is missing", "not all": "is not all of",
-    };
-    const ALIASES = { oneOf: "in", re: "regex" };
-    const LISTS = ["in", "prefix", "suffix", "cidr"];
+    const NOT_ALL = "not all";
+    let known;
+
+    /** Return the operators of engine/matching.py, which the page has as JSON: `labels` by key of the builder, `kinds`
+     * by name, `aliases`, and the keys that are `rare`. Read at first use, because scripts come before the page. */
+    function operators() {
+        if (known) return known;
+        const rows = JSON.parse(document.getElementById("ratelimit-operators").textContent);
+        const flags = rows.filter(({ operand }) => operand === "flag");
+        const ordered = [...rows.filter((one) => !flags.includes(one)), ...flags];
+        known = {
+            labels: Object.fromEntries([...ordered.flatMap(({ name, labels: [label, negative] }) =>
+                [[name, label], [`not ${name}`, negative]]), [NOT_ALL, "is not all of"]]),
+            kinds: Object.fromEntries(rows.map(({ name, operand }) => [name, operand])),
+            aliases: Object.fromEntries(rows.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name]))),
+            rare: rows.filter((one) => one.rarely_negated).map(({ name }) => `not ${name}`),
+        };
+        return known;
+    }
+
+    const kindOf = (key) => operators().kinds[key.replace(/^not /, "")];
+    /** Whether a row of this operator has a text. */
+    const hasText = (key) => key !== NOT_ALL && kindOf(key) !== "flag";
+    const isList = (key) => ["list", "some"].includes(kindOf(key));
     const INTEGER = /^(0|-?[1-9]\d{0,14})$/;
     // Numbers whose text is the same to the server, which compares texts.
     const PLAIN = /^-?(0|[1-9]\d*)(\.0|\.\d{0,14}[1-9])?$/;
@@ -35,15 +46,15 @@ window.ratelimit.conditions = (() => {
 
     /** Return alternatives, each a list of rows. Throws Unsupported. */
     function parse(text, empty) {
-        const bare = text.trim();
-        if (!bare) return empty ? [[]] : [];
+        const trimmed = text.trim();
+        if (!trimmed) return empty ? [[]] : [];
         let value;
         try {
-            value = exact(bare);
+            value = exact(trimmed);
         } catch {
             throw new Unsupported("This is not valid JSON yet; the builder returns when it is.");
         }
-        refuseLosses(bare, value);
+        refuseLosses(trimmed, value);
         const alternatives = Array.isArray(value) ? value : [value];
         if (!alternatives.length || !alternatives.every(isObject)) throw new Unsupported("This is not a match.");
         return alternatives.map((each) => Object.entries(each).flatMap(([property, condition]) => {
@@ -88,23 +99,27 @@ window.ratelimit.conditions = (() => {
 
     /** Return operator, and text or parts, of a condition with one operator. */
     function words(condition) {
-        if (condition === null) return { operator: "missing", text: "" };
+        if (condition === null) return { operator: "not exists", text: "" };
         if (Array.isArray(condition)) return { operator: "in", text: listed(condition) };
         if (!isObject(condition)) return { operator: "eq", text: scalar(condition) };
         const [[key, operand]] = Object.entries(condition);
-        const operator = ALIASES[key] || key;
-        if (operator === "exists" && typeof operand === "boolean") return { operator: operand ? "present" : "missing", text: "" };
-        if (operator === "eq") return isObject(operand) || Array.isArray(operand) ? fail() : words(operand);
+        const { kinds, aliases } = operators();
+        const operator = Object.hasOwn(aliases, key) ? aliases[key] : key;
         if (operator === "not") return negated(parts(operand));
-        if (!OPERATORS[operator] || operator.includes(" ") || ["present", "missing"].includes(operator)) return fail();
-        return { operator, text: LISTS.includes(operator) ? listed(operand) : plain(operand) };
+        if (!Object.hasOwn(kinds, operator)) return fail();
+        if (operator === "eq") return isObject(operand) || Array.isArray(operand) ? fail() : words(operand);
+        if (kinds[operator] === "flag") {
+            return typeof operand === "boolean" ? { operator: operand ? operator : `not ${operator}`, text: "" } : fail();
+        }
+        return { operator, text: isList(operator) ? listed(operand) : plain(operand) };
     }
 
     function negated(inner) {
         const [{ operator, text }] = inner;
-        const opposite = { present: "missing", missing: "present" }[operator] || `not ${operator}`;
-        return inner.length === 1 && OPERATORS[opposite] ? { operator: opposite, text }
-            : { operator: "not all", text: "", parts: inner };
+        const twice = operator.startsWith("not ") && kindOf(operator) === "flag";
+        const opposite = twice ? operator.slice(4) : `not ${operator}`;
+        return inner.length === 1 && Object.hasOwn(operators().labels, opposite) ? { operator: opposite, text }
+            : { operator: NOT_ALL, text: "", parts: inner };
     }
 
     /** Return the text of a scalar; an input has one line, and no room for numbers such as 1e3. */
@@ -141,18 +156,27 @@ window.ratelimit.conditions = (() => {
 
     function condition({ operator, text, parts: inner, original }) {
         if (original !== undefined) return original;
-        if (operator === "not all") return { not: joined(inner.map(condition), "a condition inside") };
-        if (operator === "present") return { exists: true };
-        if (operator === "missing") return null;
+        if (operator === NOT_ALL) return { not: joined(inner.map(condition), "a condition inside") };
+        if (operator === "not exists") return null;
         const [key, no] = operator.startsWith("not ") ? [operator.slice(4), true] : [operator, false];
-        const list = members(text);
-        let value = { [key]: text };
-        if (key === "eq") value = typed(text);
-        else if (key === "in") value = list;
-        else if (LISTS.includes(key)) value = { [key]: list.length > 1 ? list.map(scalar) : list.map(scalar).join() };
-        else if (/^[gl]te?$/.test(key)) value = { [key]: PLAIN.test(text.trim()) ? Number(text) : text };
+        const kind = kindOf(key);
+        if (kind === "flag") return { [key]: !no };
+        const value = bare(key, operand(kind, text));
         return no ? { not: value } : value;
     }
+
+    /** Return what a text says as an operand of some kind. */
+    function operand(kind, text) {
+        if (kind === "value") return typed(text);
+        if (kind === "number") return PLAIN.test(text.trim()) ? Number(text) : text;
+        if (kind === "list") return members(text);
+        if (kind !== "some") return text;
+        const list = members(text).map(scalar);
+        return list.length > 1 ? list : list.join();
+    }
+
+    /** Return a condition; two operators need not be named. */
+    const bare = (key, value) => (key === "eq" || key === "in" ? value : { [key]: value });
 
     const named = (value) => {
         if (value === null) return { exists: false };
@@ -189,5 +213,5 @@ window.ratelimit.conditions = (() => {
         return line.length > 100 ? long : line;
     }
 
-    return { OPERATORS, LISTS, Unsupported, parse, write };
+    return { NOT_ALL, operators, hasText, isList, Unsupported, parse, write };
 })();
