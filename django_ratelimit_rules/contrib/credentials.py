@@ -14,7 +14,7 @@ from ..identifiers import declare
 from ..identifiers.registry import provider_of
 
 AUTH = "auth"
-declare(AUTH)
+declare(AUTH, public="API credential")
 
 
 def facts_of(auth: object) -> dict[str, object]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import re2
 
 from .matching import Ends, Matcher, Members, Networks, Search, ValueOf, encoded, parse_address
-from .properties import is_at_hand
+from .properties import facts_of
 
 # In shorter rulesets trying each rule is quicker than looking up.
 FEWEST = 12
@@ -139,7 +139,7 @@ def _deciding(matcher: Matcher) -> tuple[str, Members | Networks | str] | None:
     others: list[tuple[str, Networks | str]] = []
     conditions = matcher.in_order[0]
     for name, condition in conditions:
-        if is_at_hand(conditions[0][0]) and not is_at_hand(name):
+        if facts_of(conditions[0][0]).cheap and not facts_of(name).cheap:
             # It is looked up only for requests that meet the conditions on what they have at hand.
             break
         if isinstance(condition, Members) and None not in condition:

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from .matching import Matcher, Members
-from .properties import FAMILIES, apply_filters, base_of, is_client_written
+from .properties import apply_filters, base_of, facts_of, is_client_written
 from .rules import Action, Rule
 
 
@@ -56,10 +56,6 @@ class Surroundings:
     choices_of: Callable[[str], Sequence[str]] = lambda _: ()
     checkpoint: bool = True
     partition_by: str | None = None
-
-
-# What many clients have in common; a limit that counts only by these is shared by strangers.
-SHARED = {"method", "path", "route", "view", "host", "is_authenticated", "is_staff", "bypass", "preflight"}
 
 
 def lint(rules: Sequence[Rule], around: Surroundings) -> list[Finding]:
@@ -204,7 +200,7 @@ def perhaps_missing(rules: Sequence[Rule]) -> Iterator[Finding]:
     """Find characteristics that a request may lack, where the match does not ask for them."""
     for rule in rules:
         for name in rule.characteristics if rule.counts else ():
-            if name.startswith(FAMILIES) and not _asks_for(rule.matcher, name):
+            if facts_of(name).is_family and not _asks_for(rule.matcher, name):
                 yield Finding(
                     rule.name,
                     "perhaps_missing",
@@ -260,7 +256,7 @@ def _above(log: Rule, limit: Rule) -> bool:
 
 
 def _is_shared(rule: Rule) -> bool:
-    return all(base_of(name) in SHARED for name in rule.characteristics)
+    return all(facts_of(name).shared for name in rule.characteristics)
 
 
 def _asks_for(matcher: Matcher, name: str) -> bool:

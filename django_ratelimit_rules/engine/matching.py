@@ -21,7 +21,7 @@ from typing import Any
 import re2
 
 from ..exceptions import InvalidRule
-from .properties import is_at_hand, normalise
+from .properties import facts_of, normalise
 from .values import bounded, canonical
 
 ValueOf = Callable[[str], str | None]
@@ -140,7 +140,7 @@ class Matcher:
 
 
 def _looks_up(named: tuple[str, Condition]) -> bool:
-    return not is_at_hand(named[0])
+    return not facts_of(named[0]).cheap
 
 
 def compile_match(match: object, *, field: str = "match") -> Matcher:

@@ -1,15 +1,115 @@
-"""Names of properties: how they are spelled, which of them a client wrote, and the filters behind ``|``."""
+"""Properties: one row for each built-in one, how their names are spelled, and the filters after ``|``.
+
+A row states facts only. The readers, which need a request, are in the room ``identifiers``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-CLIENT_FAMILIES = ("header.", "cookie.", "query.", "post.", "json.")
-FAMILIES = (*CLIENT_FAMILIES, "kwarg.")
 
-# Those of a request that are there to be read. Others take the body, the session or whatever a project looks up.
-AT_HAND = frozenset(("ip", "method", "path", "route", "view", "host", "bypass", "preflight"))
-_FAMILIES_AT_HAND = ("header.", "cookie.", "query.", "kwarg.")
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property that rules can use. A name that ends in ``.*`` is a family, whose members a client may not send.
+
+    ``choices`` are all its values, empty for any. ``cheap``: read straight from the request, so conditions on it are
+    evaluated first. ``shared``: strangers have the same value, so a limit by it alone blocks bystanders. ``of_user``:
+    its reader gets the user. ``of_client``: all requests of one client have the same value. ``recorded``: recorded
+    traffic has it, used by a rule or not. ``client_written``: the client chooses the value freely. ``unlogged`` is its
+    value for a request of an access log, for a property that no log can show. ``public`` is its name in published
+    limits, with ``{}`` for the rest of a family's name.
+    """
+
+    name: str
+    description: str = ""
+    choices: tuple[str, ...] = ()
+    cheap: bool = False
+    shared: bool = False
+    of_user: bool = False
+    of_client: bool = False
+    recorded: bool = False
+    client_written: bool = False
+    unlogged: str | None = None
+    public: str = ""
+
+    @property
+    def is_family(self) -> bool:
+        """Whether this is the row of a family."""
+        return self.name.endswith(".*")
+
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_YES_NO = ("1", "0")
+PROPERTIES = {
+    row.name: row
+    for row in (
+        Property(
+            "ip",
+            "Client address, behind trusted proxies",
+            cheap=True,
+            of_client=True,
+            recorded=True,
+            public="client address",
+        ),
+        Property(
+            "user",
+            "Primary key of the signed-in user, or <anonymous>",
+            of_user=True,
+            of_client=True,
+            public="user (anonymous clients: client address)",
+        ),
+        Property("method", "HTTP method; HEAD reads as GET", _METHODS, cheap=True, shared=True, recorded=True),
+        Property("path", "Path of the URL, without the query", cheap=True, shared=True, recorded=True),
+        Property("route", "Name of the URL pattern, with its namespace", cheap=True, shared=True, recorded=True),
+        Property("view", "Dotted path of the view function or class", cheap=True, shared=True),
+        Property("host", "Host name the client asked for, without the port", cheap=True, shared=True, recorded=True),
+        Property(
+            "is_authenticated",
+            "Whether a user is signed in",
+            _YES_NO,
+            shared=True,
+            of_user=True,
+            of_client=True,
+            public="whether signed in",
+        ),
+        Property(
+            "is_staff", "Whether the user may enter the admin", _YES_NO, shared=True, of_user=True, of_client=True
+        ),
+        # A log shows neither the secret nor the headers of a preflight.
+        Property(
+            "bypass",
+            "Whether the request carries the bypass header's secret",
+            _YES_NO,
+            cheap=True,
+            shared=True,
+            unlogged="0",
+        ),
+        Property(
+            "preflight",
+            "Whether a browser asks for permission to send a cross-origin request",
+            _YES_NO,
+            cheap=True,
+            shared=True,
+            unlogged="0",
+        ),
+        Property("header.*", "A request header: header.x-team", cheap=True, client_written=True, public="`{}` header"),
+        Property(
+            "query.*", "A parameter of the URL: query.q", cheap=True, client_written=True, public="`{}` parameter"
+        ),
+        Property("cookie.*", "A cookie: cookie.sessionid", cheap=True, client_written=True, public="`{}` cookie"),
+        Property("post.*", "A field of a form body: post.email", client_written=True, public="`{}` field"),
+        Property(
+            "json.*",
+            "A value in a JSON body, nested by dots: json.user.email",
+            client_written=True,
+            public="`{}` value",
+        ),
+        Property("kwarg.*", "A keyword argument of the URL pattern: kwarg.pk", cheap=True, public="`{}` of the URL"),
+    )
+}
+# A property of the project: its provider may read the body, load the session or query the database.
+UNKNOWN = Property("")
 
 FILTERS: dict[str, Callable[[str], str]] = {"lower": str.lower, "strip": str.strip, "upper": str.upper}
 
@@ -43,14 +143,21 @@ def base_of(name: str) -> str:
     return name.partition("|")[0]
 
 
+def split(name: str) -> tuple[str, str]:
+    """Return the name of a property's row, and the rest: ``("header.*", "x-team")``, ``("ip", "")``. Takes no filters."""
+    family, dot, rest = name.partition(".")
+    row = family + ".*"
+    return (row, rest) if dot and row in PROPERTIES else (name, "")
+
+
+def facts_of(name: str) -> Property:
+    """Return the row of a property, whatever filters follow, or ``UNKNOWN`` for a property of the project."""
+    return PROPERTIES.get(split(base_of(name))[0], UNKNOWN)
+
+
 def is_client_written(name: str) -> bool:
     """Tell whether a client chose this property's value freely: headers, cookies, query and body."""
-    return name.startswith(CLIENT_FAMILIES)
-
-
-def is_at_hand(name: str) -> bool:
-    """Tell whether a request has this property without looking anything up: what it decides is decided first."""
-    return name.startswith(_FAMILIES_AT_HAND) or base_of(name) in AT_HAND
+    return facts_of(name).client_written
 
 
 def apply_filters(name: str, value: str | None) -> str | None:

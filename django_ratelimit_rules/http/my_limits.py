@@ -27,13 +27,10 @@ from ..engine import (
     Tally,
 )
 from ..engine.matching import Matcher, ValueOf
-from ..engine.properties import base_of
+from ..engine.properties import base_of, facts_of
 from ..engine.results import Number
 from ..exceptions import CallableFailed
 from ..identifiers.registry import provider_of
-
-# What says the same of this request as of any other of the same client.
-OF_CLIENT = frozenset(("user", "ip", "is_authenticated", "is_staff"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +111,7 @@ def _counts_user(rule: Rule) -> bool:
 
 
 def _is_known(name: str) -> bool:
-    base = base_of(name)
-    return base in OF_CLIENT or provider_of(base) is not None
+    return facts_of(name).of_client or provider_of(base_of(name)) is not None
 
 
 def _all_known(matcher: Matcher) -> bool:

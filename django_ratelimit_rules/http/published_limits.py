@@ -23,23 +23,10 @@ from ..engine import (
     Rule,
 )
 from ..engine.durations import spell_duration, spell_rate
-from ..engine.properties import base_of
+from ..engine.properties import base_of, split
+from ..identifiers import registry
 from ..rulesets import limiter_names
 
-WORDS = {
-    "ip": "client address",
-    "user": "user (anonymous clients: client address)",
-    "is_authenticated": "whether signed in",
-    "auth": "API credential",
-}
-FAMILIES = {
-    "header.": "`{}` header",
-    "cookie.": "`{}` cookie",
-    "query.": "`{}` parameter",
-    "post.": "`{}` field",
-    "json.": "`{}` value",
-    "kwarg.": "`{}` of the URL",
-}
 DRAFT = "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/"
 HEADERS: dict[str, dict[str, str]] = {
     "draft": {
@@ -117,10 +104,8 @@ def _told(limiter: str, rule: Rule) -> PublicLimit:
 
 def _characteristic(name: str) -> str:
     base = base_of(name)
-    for family, words in FAMILIES.items():
-        if base.startswith(family):
-            return words.format(base.removeprefix(family))
-    return WORDS.get(base, base.replace("_", " "))
+    public = registry.facts_of(base).public
+    return public.format(split(base)[1]) if public else base.replace("_", " ")
 
 
 def _terms(rule: Rule) -> Iterable[str]:

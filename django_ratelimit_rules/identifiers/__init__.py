@@ -7,7 +7,8 @@
 Knows nothing of rules and counters. This page re-exports what projects and other rooms call.
 """
 
-from .registry import Property, declare, find, known_properties, property_provider
+from ..engine.properties import Property
+from .registry import declare, find, known_properties, property_provider
 from .request import RequestIdentifier, build, http_request
 
 __all__ = [

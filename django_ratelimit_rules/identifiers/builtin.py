@@ -9,13 +9,14 @@ import functools
 import hmac
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 
 from ..conf import settings
+from ..engine.properties import PROPERTIES, split
 from ..engine.values import ANONYMOUS, canonical
 from .bodies import UNREADABLE, read_form, read_json
 from .client_ip import client_ip
@@ -26,25 +27,50 @@ Kwargs = Mapping[str, Any] | None
 _BODY = "_rate_limit_body"
 
 
+# Readers by the names of properties: of a request, of its user, and of a request and the rest of a family's name.
+READERS: dict[str, Callable[[HttpRequest], object]] = {}
+USER_READERS: dict[str, Callable[[Any], object]] = {}
+FAMILY_READERS: dict[str, Callable[[HttpRequest, str], object]] = {}
+Reader = TypeVar("Reader", bound=Callable[..., object])
+
+
+def reads(name: str) -> Callable[[Reader], Reader]:
+    """Make a function the reader of a built-in property, whose row says what the function is called with."""
+
+    def register(reader: Reader) -> Reader:
+        row = PROPERTIES[name]
+        readers: dict[str, Any] = FAMILY_READERS if row.is_family else USER_READERS if row.of_user else READERS
+        readers[name] = reader
+        return reader
+
+    return register
+
+
 def read(name: str, request: HttpRequest, kwargs: Kwargs) -> str | None:
     """Return the text of a built-in property of a family (``header.x-team``); None for any other name, and for a
     container."""
-    family, _, rest = name.partition(".")
-    if family == "kwarg":
+    family, rest = split(name)
+    if family == "kwarg.*":
         return _scalar(_kwargs(request, kwargs).get(rest), name)
-    return _scalar(_FAMILIES[family](request, rest), name) if family in _FAMILIES and rest else None
+    return _scalar(FAMILY_READERS[family](request, rest), name) if family in FAMILY_READERS and rest else None
 
 
+reads("ip")(client_ip)
+
+
+@reads("user")
 def user_key(user: Any) -> object:
     """Return what stands for a user: the primary key. Without authentication everybody is anonymous."""
     return getattr(user, "pk", user) if is_authenticated(user) else ANONYMOUS
 
 
+@reads("is_authenticated")
 def is_authenticated(user: Any) -> bool:
     """Whether a user, or the lack of one, is signed in."""
     return bool(getattr(user, "is_authenticated", False))
 
 
+@reads("is_staff")
 def is_staff(user: Any) -> bool:
     """Whether a user is signed in and may enter the admin."""
     return is_authenticated(user) and bool(getattr(user, "is_staff", False))
@@ -57,11 +83,18 @@ def _scalar(value: object, name: str) -> str | None:
         return None
 
 
+@reads("method")
 def _method(request: HttpRequest) -> str | None:
     method = (request.method or "").upper()
     return "GET" if method == "HEAD" else method or None
 
 
+@reads("path")
+def _path(request: HttpRequest) -> str | None:
+    return request.path_info or None
+
+
+@reads("host")
 def _host(request: HttpRequest) -> str | None:
     try:
         host = request.get_host()
@@ -71,6 +104,7 @@ def _host(request: HttpRequest) -> str | None:
     return split_domain_port(host)[0] or None
 
 
+@reads("route")
 def _route(request: HttpRequest) -> str | None:
     match = request.resolver_match
     if match is None:
@@ -78,6 +112,7 @@ def _route(request: HttpRequest) -> str | None:
     return match.view_name if match.url_name else match.route
 
 
+@reads("view")
 def _view(request: HttpRequest) -> str | None:
     return None if request.resolver_match is None else dotted_path(request.resolver_match.func, request.method)
 
@@ -117,6 +152,7 @@ def _operation(view: Any, method: str | None) -> Any:
     return fitting[0].view_func if fitting else None
 
 
+@reads("bypass")
 def _bypass(request: HttpRequest) -> bool:
     header, secret = settings.BYPASS_HEADER, canonical(settings.BYPASS_VALUE, "bypass")
     if not header or not secret:
@@ -125,11 +161,13 @@ def _bypass(request: HttpRequest) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
 
 
+@reads("preflight")
 def _preflight(request: HttpRequest) -> bool:
     asks = "HTTP_ORIGIN" in request.META and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META
     return asks and request.method == "OPTIONS"
 
 
+@reads("header.*")
 def _header(request: HttpRequest, name: str) -> object:
     key = name.upper().replace("-", "_")
     if key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
@@ -138,6 +176,7 @@ def _header(request: HttpRequest, name: str) -> object:
     return request.META.get(f"HTTP_{key}")
 
 
+@reads("query.*")
 def _query(request: HttpRequest, name: str) -> object:
     try:
         return request.GET.get(name)
@@ -145,15 +184,18 @@ def _query(request: HttpRequest, name: str) -> object:
         return None
 
 
+@reads("cookie.*")
 def _cookie(request: HttpRequest, name: str) -> object:
     return request.COOKIES.get(name)
 
 
+@reads("post.*")
 def _post(request: HttpRequest, name: str) -> object:
     form: Any = _body(request, read_form)
     return None if form is None else form.get(name)
 
 
+@reads("json.*")
 def _json(request: HttpRequest, name: str) -> object:
     value = _body(request, read_json)
     for key in name.split("."):
@@ -172,23 +214,3 @@ def _kwargs(request: HttpRequest, kwargs: Kwargs) -> Mapping[str, Any]:
     if kwargs is not None:
         return kwargs
     return {} if request.resolver_match is None else request.resolver_match.kwargs
-
-
-# The properties that have no parameter.
-READERS: dict[str, Callable[[HttpRequest], object]] = {
-    "ip": client_ip,
-    "method": _method,
-    "path": lambda request: request.path_info or None,
-    "route": _route,
-    "view": _view,
-    "host": _host,
-    "bypass": _bypass,
-    "preflight": _preflight,
-}
-_FAMILIES: dict[str, Callable[[HttpRequest, str], object]] = {
-    "header": _header,
-    "query": _query,
-    "cookie": _cookie,
-    "post": _post,
-    "json": _json,
-}

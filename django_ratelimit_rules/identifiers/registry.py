@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from django.http import HttpRequest
 
-from ..engine.properties import FAMILIES, base_of, normalise
+from ..engine.properties import PROPERTIES, Property, base_of, normalise, split
 from ..engine.values import canonical
 from ..exceptions import UnknownProperty
 
@@ -22,48 +22,18 @@ Provider = Callable[[HttpRequest], object] | AsyncProvider
 AnyProvider = TypeVar("AnyProvider", bound=Provider)
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
-    """A property for people to choose: ``provider`` is the project's function, None for built-in and declared ones."""
+class Registered(NamedTuple):
+    """A property of the project, and its function; without one, code puts the property into identifiers."""
 
-    name: str
-    description: str = ""
-    choices: tuple[str, ...] = ()
+    property: Property
     provider: Provider | None = None
-
-
-_YES_NO = ("1", "0")
-BUILT_IN = {
-    known.name: known
-    for known in (
-        Property("ip", "Client address, behind trusted proxies"),
-        Property("user", "Primary key of the signed-in user, or <anonymous>"),
-        Property("method", "HTTP method; HEAD reads as GET", ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")),
-        Property("path", "Path of the URL, without the query"),
-        Property("route", "Name of the URL pattern, with its namespace"),
-        Property("view", "Dotted path of the view function or class"),
-        Property("host", "Host name the client asked for, without the port"),
-        Property("is_authenticated", "Whether a user is signed in", _YES_NO),
-        Property("is_staff", "Whether the user may enter the admin", _YES_NO),
-        Property("bypass", "Whether the request carries the bypass header's secret", _YES_NO),
-        Property("preflight", "Whether a browser asks for permission to send a cross-origin request", _YES_NO),
-    )
-}
-_FAMILIES = {
-    "header.": Property("header.*", "A request header: header.x-team"),
-    "query.": Property("query.*", "A parameter of the URL: query.q"),
-    "cookie.": Property("cookie.*", "A cookie: cookie.sessionid"),
-    "post.": Property("post.*", "A field of a form body: post.email"),
-    "json.": Property("json.*", "A value in a JSON body, nested by dots: json.user.email"),
-    "kwarg.": Property("kwarg.*", "A keyword argument of the URL pattern: kwarg.pk"),
-}
 
 
 class Registry:
     """The properties that the project's code registered or declared, by name. They live as long as the process."""
 
     def __init__(self) -> None:
-        self.properties: dict[str, Property] = {}
+        self.properties: dict[str, Registered] = {}
 
     @contextmanager
     def isolated(self, *, empty: bool = False) -> Iterator[None]:
@@ -87,30 +57,38 @@ def property_provider(
 
     Raises ValueError for a name that is built in, or malformed.
     """
-    if normalise(name) != name or "|" in name or name in BUILT_IN or name.startswith(FAMILIES):
+    if normalise(name) != name or "|" in name or split(name)[0] in PROPERTIES:
         raise ValueError(f"{name!r} cannot be registered: it is built in, or not spelled as a property of its own")
 
     def register(function: AnyProvider) -> AnyProvider:
         texts = (canonical(choice, name) for choice in choices or ())
-        registry.properties[name] = Property(
-            name, description, tuple(text for text in texts if text is not None), function
-        )
+        made = Property(name, description, tuple(text for text in texts if text is not None), public=_public(name))
+        registry.properties[name] = Registered(made, function)
         return function
 
     return register
 
 
-def declare(*names: str) -> None:
-    """Make names known that code puts into identifiers itself. Raises ValueError for a malformed name."""
+def declare(*names: str, public: str = "") -> None:
+    """Make names known that code puts into identifiers itself. ``public`` is their name in published limits.
+
+    Raises ValueError for a malformed name.
+    """
     for name in names:
         base = base_of(normalise(name))
-        if base not in BUILT_IN and not base.startswith(FAMILIES):
-            registry.properties.setdefault(base, Property(base))
+        if split(base)[0] not in PROPERTIES:
+            known = registry.properties.get(base, Registered(Property(base)))
+            made = replace(known.property, public=public or known.property.public)
+            registry.properties[base] = known._replace(property=made)
+
+
+def _public(name: str) -> str:
+    return registry.properties[name].property.public if name in registry.properties else ""
 
 
 def known_properties() -> dict[str, Property]:
     """Return all properties by name; a family such as ``header.*`` is one."""
-    return {**BUILT_IN, **{family.name: family for family in _FAMILIES.values()}, **registry.properties}
+    return {**PROPERTIES, **{name: row.property for name, row in registry.properties.items()}}
 
 
 def of_project() -> tuple[str, ...]:
@@ -124,9 +102,9 @@ def find(name: str) -> Property:
     Raises UnknownProperty, naming the nearest known name; ValueError for a malformed one.
     """
     base = base_of(normalise(name))
-    prefix, dot, rest = base.partition(".")
-    if prefix + dot in _FAMILIES and rest not in ("", "*"):
-        return Property(base, _FAMILIES[prefix + dot].description)
+    row, rest = split(base)
+    if rest not in ("", "*"):
+        return replace(PROPERTIES[row], name=base)
     known = known_properties()
     if base not in known or base.endswith(".*"):
         near = get_close_matches(base, known, n=1)
@@ -139,3 +117,10 @@ def provider_of(name: str) -> Provider | None:
     """Return the project's function for a property, None where there is none."""
     registered = registry.properties.get(name)
     return registered.provider if registered else None
+
+
+def facts_of(name: str) -> Property:
+    """Return what is known of any property, filters aside; nothing is known of an unregistered one but its name."""
+    base = base_of(name)
+    built_in = PROPERTIES.get(split(base)[0])
+    return built_in or (registry.properties[base].property if base in registry.properties else Property(base))

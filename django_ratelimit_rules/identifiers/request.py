@@ -29,11 +29,6 @@ T = TypeVar("T")
 
 # Where the request keeps what providers said, for all limiters that it meets.
 _PROVIDED = "_rate_limit_properties"
-_OF_USER: dict[str, Callable[[Any], object]] = {
-    "user": builtin.user_key,
-    "is_authenticated": builtin.is_authenticated,
-    "is_staff": builtin.is_staff,
-}
 
 
 def build(request: HttpRequest, kwargs: Mapping[str, Any] | None = None) -> RequestIdentifier:
@@ -113,7 +108,7 @@ class RequestIdentifier:
             value = self._value(name) if reader is None else reader(self.request)
             return bounded(canonical(value, name))
         except SynchronousOnlyOperation:
-            if self._loading and name in _OF_USER:
+            if self._loading and name in builtin.USER_READERS:
                 raise _NotLoaded(name) from None
             return _without_awaiting(name)
         except _NotLoaded:
@@ -126,11 +121,11 @@ class RequestIdentifier:
         return self._failures[name]
 
     def _value(self, name: str) -> object:
-        if name in _OF_USER:
+        if name in builtin.USER_READERS:
             user = getattr(self.request, "user", None) if self._user is empty else self._user
             if self._loading and _is_lazy(user):
                 raise _NotLoaded(name)
-            return _OF_USER[name](user)
+            return builtin.USER_READERS[name](user)
         provider = provider_of(name)
         if provider is None:
             return builtin.read(name, self.request, self.kwargs)
@@ -143,9 +138,9 @@ class RequestIdentifier:
 
     async def _load(self, name: str) -> None:
         try:
-            if name in _OF_USER:
+            if name in builtin.USER_READERS:
                 self._user = await _load_user(self.request)
-                self._texts[name] = canonical(await threads.call(_OF_USER[name], self._user), name)
+                self._texts[name] = canonical(await threads.call(builtin.USER_READERS[name], self._user), name)
             elif name not in _said(self.request):
                 _said(self.request)[name] = await _acall(provider_of(name), self.request)
         except Exception as error:  # noqa: BLE001 -- a project's provider or user model may raise anything

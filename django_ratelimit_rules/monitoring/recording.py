@@ -21,7 +21,7 @@ from ..counters.aliases import current
 from ..engine import KeyWriter, Plan, Ruleset
 from ..engine.explanation import NotAsked
 from ..engine.matching import ValueOf
-from ..engine.properties import is_client_written
+from ..engine.properties import PROPERTIES, is_client_written
 from ..engine.results import Number
 from ..exceptions import CallableFailed, CountersUnavailable
 from ..identifiers import RequestIdentifier, registry
@@ -39,8 +39,6 @@ MAX_VALUE = 200
 LINES_AT_ONCE = 2000
 # What each line begins with; the time follows.
 START = b'{"time":'
-# What a request tells without session or database, whether or not a rule in force asks for it.
-OF_REQUEST = ("ip", "method", "path", "host", "route")
 
 Entry = tuple[int, str, dict[str, str], Number, KeyWriter]
 
@@ -98,11 +96,12 @@ def _chosen(keys: KeyWriter, planned: Plan | None, value_of: ValueOf, request: R
 def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | None) -> dict[str, str]:
     names = ("ip", "user", *ruleset.properties, *registry.of_project())
     if request is not None:
-        for name in OF_REQUEST:
+        recorded = [row.name for row in PROPERTIES.values() if row.recorded]
+        for name in recorded:
             value_of(name)
         # From here on it tells only what it knows: a record is not worth a query.
         request.close()
-        names = (*OF_REQUEST, *names)
+        names = (*recorded, *names)
     texts = {}
     for name in dict.fromkeys(names):
         with suppress(NotAsked, CallableFailed, TypeError):

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_ratelimit_rules import identifiers
-from django_ratelimit_rules.engine.properties import AT_HAND
+from django_ratelimit_rules.engine.properties import PROPERTIES
 from django_ratelimit_rules.exceptions import CallableFailed, UnknownProperty
 from django_ratelimit_rules.identifiers import build, declare, find, known_properties, property_provider, registry
-from django_ratelimit_rules.identifiers.builtin import READERS, dotted_path
+from django_ratelimit_rules.identifiers.builtin import FAMILY_READERS, READERS, USER_READERS, dotted_path
 
 rf = RequestFactory()
 
@@ -335,8 +335,14 @@ def test_no_property_but_those_of_the_user_touches_user_or_session():
             identifier.text(name.replace("*", "a"))
 
 
-def test_the_engine_knows_which_properties_are_at_hand():
-    assert set(READERS) == AT_HAND
+def test_each_property_that_is_read_straight_from_a_request_is_cheap_and_no_other():
+    cheap = {row.name for row in PROPERTIES.values() if row.cheap and not row.is_family}
+    assert set(READERS) == cheap == {"ip", "method", "path", "route", "view", "host", "bypass", "preflight"}
+
+
+def test_each_built_in_property_has_a_reader():
+    # URL arguments are read from the view's own, which no reader gets.
+    assert {*READERS, *USER_READERS, *FAMILY_READERS, "kwarg.*"} == set(PROPERTIES)
 
 
 @pytest.mark.django_db

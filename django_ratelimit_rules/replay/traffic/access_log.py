@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from django.http import QueryDict
@@ -18,7 +18,7 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.encoding import repercent_broken_unicode
 
 from ...engine.matching import parse_address
-from ...engine.properties import apply_filters, base_of
+from ...engine.properties import PROPERTIES, apply_filters, base_of, facts_of, split
 from ...engine.values import ANONYMOUS
 from ...identifiers.builtin import dotted_path
 from .batches import Bad, Batch, Source
@@ -157,14 +157,35 @@ class AccessLog:
 
 
 def _source(name: str) -> Source | None:
-    family, _, rest = name.partition(".")
-    if name in _SOURCES:
-        return _SOURCES[name]
-    if family == "query" and rest:
-        return Source(REQUEST_LINE, lambda line: _query(line, rest))
-    if family == "kwarg" and rest:
-        return Source(REQUEST_LINE, lambda line: _argument(line, rest))
-    return None
+    if name in SOURCES:
+        return SOURCES[name]
+    family, rest = split(name)
+    if family in FAMILY_SOURCES and rest:
+        column, read = FAMILY_SOURCES[family]
+        return Source(column, lambda raw: read(raw, rest))
+    # A property that no log shows has one value for all its requests.
+    unlogged = facts_of(name).unlogged
+    return None if unlogged is None else Source(None, fixed=unlogged)
+
+
+# Readers of a log's columns, by the names of properties; those of a family get the rest of the name as well.
+SOURCES: dict[str, Source] = {}
+FAMILY_SOURCES: dict[str, tuple[int, Callable[[str, str], str | None]]] = {}
+ColumnReader = TypeVar("ColumnReader", bound=Callable[..., "str | None"])
+
+
+def logged(column: int, *names: str) -> Callable[[ColumnReader], ColumnReader]:
+    """Make a function the reader of properties that a column of the log shows."""
+
+    def register(read: ColumnReader) -> ColumnReader:
+        for name in names:
+            if name in PROPERTIES and PROPERTIES[name].is_family:
+                FAMILY_SOURCES[name] = (column, read)
+            else:
+                SOURCES[name] = Source(column, read)
+        return read
+
+    return register
 
 
 def unescaped(text: str) -> str:
@@ -177,25 +198,41 @@ def _escape(found: re.Match[str]) -> str:
     return chr(int(said[1:], 16)) if len(said) == 3 else _PLAIN_ESCAPES.get(said, said)
 
 
+@logged(ADDRESS, "ip")
 def _address(text: str) -> str | None:
     address = parse_address(text)
     return text if address is None else str(address)
 
 
+@logged(USER, "user")
 def _user(text: str) -> str | None:
     return ANONYMOUS if text in ("-", '""') else unescaped(text)
 
 
+@logged(USER, "is_authenticated")
+def _is_authenticated(text: str) -> str:
+    return "0" if _user(text) == ANONYMOUS else "1"
+
+
+@logged(USER, "is_staff")
+def _is_staff(text: str) -> str | None:
+    return "0" if _user(text) == ANONYMOUS else None
+
+
+@logged(REFERRER, "header.referer")
+@logged(AGENT, "header.user-agent")
 def _header(text: str | None) -> str | None:
     # An empty header and none at all look the same here.
     return None if text is None or text == "-" else unescaped(text)
 
 
+@logged(REQUEST_LINE, "method")
 def _method(line: str) -> str | None:
     method = line.partition(" ")[0]
     return "GET" if method == "HEAD" else method
 
 
+@logged(REQUEST_LINE, "path")
 def _path(line: str) -> str | None:
     return _split(line)[0] or None
 
@@ -213,6 +250,7 @@ def _split(line: str) -> tuple[str, str]:
     return repercent_broken_unicode(unquote_to_bytes(path.encode("latin-1"))).decode(), query
 
 
+@logged(REQUEST_LINE, "query.*")
 def _query(line: str, name: str) -> str | None:
     value: str | None = QueryDict(_split(line)[1], encoding="utf-8").get(name)
     return value
@@ -225,6 +263,7 @@ def _resolved(line: str) -> ResolverMatch | None:
         return None
 
 
+@logged(REQUEST_LINE, "route")
 def _route(line: str) -> str | None:
     match = _resolved(line)
     if match is None:
@@ -232,29 +271,14 @@ def _route(line: str) -> str | None:
     return match.view_name if match.url_name else match.route
 
 
+@logged(REQUEST_LINE, "view")
 def _view(line: str) -> str | None:
     match = _resolved(line)
     return None if match is None else dotted_path(match.func, line.partition(" ")[0])
 
 
+@logged(REQUEST_LINE, "kwarg.*")
 def _argument(line: str, name: str) -> str | None:
     match = _resolved(line)
     value = match.kwargs.get(name) if match else None
     return None if value is None else str(value)
-
-
-_SOURCES = {
-    "ip": Source(ADDRESS, _address),
-    "user": Source(USER, _user),
-    "is_authenticated": Source(USER, lambda text: "0" if _user(text) == ANONYMOUS else "1"),
-    "is_staff": Source(USER, lambda text: "0" if _user(text) == ANONYMOUS else None),
-    "method": Source(REQUEST_LINE, _method),
-    "path": Source(REQUEST_LINE, _path),
-    "route": Source(REQUEST_LINE, _route),
-    "view": Source(REQUEST_LINE, _view),
-    "header.referer": Source(REFERRER, _header),
-    "header.user-agent": Source(AGENT, _header),
-    # What a log does not show is taken as not there: no secret, no preflight.
-    "bypass": Source(None, fixed="0"),
-    "preflight": Source(None, fixed="0"),
-}
