@@ -23,8 +23,9 @@ from django.utils import timezone
 
 from . import engine, signals
 from .engine.durations import MAX_DURATION, parse_duration
+from .engine.fields import SPECS, Kind, of_kind
 from .engine.properties import base_of
-from .engine.rules import MAX_LIMIT, WARN_AT, check_name
+from .engine.rules import MAX_LIMIT, check_name
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
 from .identifiers import registry
 
@@ -34,8 +35,6 @@ else:
     BaseDurationField = models.PositiveIntegerField
 
 ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
-# Fields of a rule that hold whole numbers.
-WHOLE = ("position", "limit", "period", "ban_for", "warn_at")
 ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
 MODES = [
     ("", "not stated (enforce)"),
@@ -263,7 +262,7 @@ class Rule(models.Model):
     count_distinct = models.CharField(max_length=200, blank=True)
     ban_for = DurationField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
-    warn_at = models.PositiveSmallIntegerField("warn at", default=WARN_AT)
+    warn_at = models.PositiveSmallIntegerField("warn at", default=SPECS["warn_at"].default)
     enabled = models.BooleanField(default=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     owner = models.CharField(max_length=200, blank=True)
@@ -308,29 +307,7 @@ class Rule(models.Model):
 
     def engine_fields(self) -> dict[str, Any]:
         """Return what the engine makes a rule of, unchecked."""
-        expires_at = self.expires_at
-        if isinstance(expires_at, datetime) and timezone.is_naive(expires_at):
-            # A project without USE_TZ stores local times.
-            expires_at = timezone.make_aware(expires_at)
-        return {
-            "name": self.name,
-            "action": self.action,
-            "match": self.match,
-            "characteristics": self.characteristics,
-            "limit": self.limit,
-            "period": self.period,
-            "algorithm": self.algorithm,
-            "count_distinct": self.count_distinct or None,
-            "ban_for": self.ban_for,
-            "response": self.response,
-            "warn_at": self.warn_at,
-            "enabled": self.enabled,
-            "expires_at": expires_at,
-            "description": self.description,
-            "owner": self.owner,
-            "reason": self.reason,
-            "ticket": self.ticket,
-        }
+        return {name: _from_column(spec.kind, getattr(self, name)) for name, spec in SPECS.items()}
 
     def problems(self) -> dict[str, str]:
         """Return what is wrong with the rule, by field, all at once; nothing when it is fit to be saved."""
@@ -350,7 +327,8 @@ class Rule(models.Model):
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
         """Refuse numbers without end on their field: Django's own fields raise OverflowError for them."""
-        endless = [name for name in WHOLE if isinstance(value := getattr(self, name), float) and math.isinf(value)]
+        whole = ("position", *of_kind(Kind.COUNT, Kind.DURATION, Kind.PERCENT))
+        endless = [name for name in whole if isinstance(value := getattr(self, name), float) and math.isinf(value)]
         if endless:
             raise ValidationError(dict.fromkeys(endless, "Enter a whole number."))
         super().clean_fields(exclude=exclude)
@@ -387,6 +365,20 @@ class Rule(models.Model):
         """Leave that to :meth:`clean`, which says more on the field concerned, and asks no database."""
 
 
+# In Python 3.11 a member of an Enum takes as long to find as three functions to call.
+_MOMENT, _PROPERTY = Kind.MOMENT, Kind.PROPERTY
+
+
+def _from_column(kind: Kind, value: Any) -> Any:
+    """Return the value of a column as the engine takes it."""
+    if kind is _PROPERTY:
+        return value or None
+    if kind is _MOMENT and isinstance(value, datetime) and timezone.is_naive(value):
+        # A project without USE_TZ stores local times.
+        return timezone.make_aware(value)
+    return value
+
+
 def is_storable(text: str) -> bool:
     """Whether every database keeps such a text: PostgreSQL takes neither NUL nor a lone surrogate, in JSON either."""
     return _UNSTORABLE.search(text) is None
@@ -419,7 +411,7 @@ def _put_right(fields: dict[str, Any], field: str) -> None:
     """Replace a refused value by one that passes, so that the next problem of the rule shows as well."""
     stand_ins: dict[str, Any] = {"name": "unnamed"}
     if fields["action"] != engine.Action.SKIP:
-        stand_ins |= {"limit": 1, "period": 1}
+        stand_ins |= {spec.name: 1 for spec in SPECS.values() if spec.required}
     if field in stand_ins:
         fields[field] = stand_ins[field]
     else:
@@ -430,8 +422,8 @@ def unknown_properties(rule: engine.Rule) -> dict[str, str]:
     """Return what is wrong with the properties of a rule that is one, by field."""
     asked = {
         "match": rule.matcher.properties,
-        "characteristics": rule.characteristics,
-        "count_distinct": (rule.count_distinct,) if rule.count_distinct else (),
+        **{field: getattr(rule, field) for field in of_kind(Kind.PROPERTIES)},
+        **{field: (name,) for field in of_kind(Kind.PROPERTY) if (name := getattr(rule, field))},
     }
     found: dict[str, str] = {}
     for field, names in asked.items():

@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from ..engine.fields import Section, lines_of
 from ..identifiers import registry
 from ..models import Rule, Ruleset
 from .changelist import Listing
@@ -39,19 +40,10 @@ class RuleInline(GuardedInline, BaseInline):
     form = RuleForm
     extra = 1
     template = "django_ratelimit_rules/admin/rules.html"
-    fieldsets = (
-        (
-            None,
-            {"fields": (("name", "action"), ("limit", "period"), "characteristics", "match", "description")},
-        ),
-        (
-            "Rarely needed: algorithm, distinct values, bans, charging by the answer, warnings",
-            {"classes": ("collapse",), "fields": ("algorithm", "count_distinct", "ban_for", "response", "warn_at")},
-        ),
-        (
-            "Who asked for it, and until when",
-            {"classes": ("collapse",), "fields": (("owner", "ticket"), "reason", "expires_at")},
-        ),
+    fieldsets: Any = (
+        (None, {"fields": lines_of(Section.MAIN)}),
+        (Section.RARE.value, {"classes": ("collapse",), "fields": lines_of(Section.RARE)}),
+        (Section.ORIGIN.value, {"classes": ("collapse",), "fields": lines_of(Section.ORIGIN)}),
     )
 
     def get_formset(self, request: HttpRequest, obj: Ruleset | None = None, **options: Any) -> Any:

@@ -6,14 +6,16 @@ Not in ``admin``, which a project may do without: the system check that warns of
 from __future__ import annotations
 
 from ..conf import settings
+from ..engine.fields import SPECS
 
 # Of each rule that is not opened: its key, place and switch.
 FIELDS_A_RULE = 3
 # Rulesets with more rules than this show the fields of a rule once it is opened: twenty fields times two hundred rules
 # take seconds to render, and more than DATA_UPLOAD_MAX_NUMBER_FIELDS allows to send.
 OPEN_AT_ONCE = 10
-# Of each rule that is opened or new; the ruleset's own.
-FIELDS_OPENED, OWN_FIELDS = 21, 20
+# Of each rule that is opened or new: its fields, key and place, the mark for deletion, and a second input for the time
+# of expires_at. Then the ruleset's own.
+FIELDS_OPENED, OWN_FIELDS = len(SPECS) + 4, 20
 BESIDES = OPEN_AT_ONCE * FIELDS_OPENED + OWN_FIELDS
 
 

@@ -2,8 +2,8 @@
 
 Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back. In the order to read it:
 
-- a rule, which checks itself: ``rules``, with ``values`` (strings), ``durations``, ``properties`` (names) and
-  ``matching``.
+- a rule, which checks itself: ``rules`` and their ``fields``, with ``values`` (strings), ``durations``, ``properties``
+  (names) and ``matching``.
 - a call: ``calls`` (its arguments); ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by
   index) and ``keys`` (of counters); ``results`` (what the tallies mean).
 - about rules and results: ``sentences``, ``explanation``, ``lint``, ``comparison`` (with another limiter). Their texts

@@ -144,7 +144,7 @@ def base_of(name: str) -> str:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Return the name of a property's row, and the rest: ``("header.*", "x-team")``, ``("ip", "")``. Takes no filters."""
+    """Return the row's name and the rest of a name without filters: ``("header.*", "x-team")``, ``("ip", "")``."""
     family, dot, rest = name.partition(".")
     row = family + ".*"
     return (row, rest) if dot and row in PROPERTIES else (name, "")

@@ -8,24 +8,20 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from ..exceptions import InvalidRule
 from .durations import parse_duration
+from .fields import SPECS, FieldSpec, Kind, of_kind
 from .matching import Match, Matcher, compile_match
 from .properties import normalise
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 MAX_LIMIT = 10**12
-# Percent of a limit at which a counter is said to be near it.
-WARN_AT = 80
-
-# For people; nothing is decided by them.
-NOTES = ("description", "owner", "reason", "ticket")
 
 
 class Word(StrEnum):
@@ -89,22 +85,23 @@ class Rule:
     """
 
     name: str
-    action: Action = field(default=Action.LIMIT, kw_only=True)
-    match: Match = field(default_factory=dict, kw_only=True)
-    characteristics: tuple[str, ...] = field(default=(), kw_only=True)
-    limit: Limit | None = field(default=None, kw_only=True)
-    period: Period | None = field(default=None, kw_only=True)
-    algorithm: Algorithm = field(default=Algorithm.FIXED_WINDOW, kw_only=True)
-    count_distinct: str | None = field(default=None, kw_only=True)
-    ban_for: int | None = field(default=None, kw_only=True)
-    response: Match | None = field(default=None, kw_only=True)
-    warn_at: int = field(default=WARN_AT, kw_only=True)
-    enabled: bool = field(default=True, kw_only=True)
-    expires_at: datetime | None = field(default=None, kw_only=True)
-    description: str = field(default="", kw_only=True)
-    owner: str = field(default="", kw_only=True)
-    reason: str = field(default="", kw_only=True)
-    ticket: str = field(default="", kw_only=True)
+    _: KW_ONLY
+    action: Action = field(default=SPECS["action"].default)
+    match: Match = field(default_factory=SPECS["match"].make_default)
+    characteristics: tuple[str, ...] = field(default=SPECS["characteristics"].default)
+    limit: Limit | None = field(default=SPECS["limit"].default)
+    period: Period | None = field(default=SPECS["period"].default)
+    algorithm: Algorithm = field(default=SPECS["algorithm"].default)
+    count_distinct: str | None = field(default=SPECS["count_distinct"].default)
+    ban_for: int | None = field(default=SPECS["ban_for"].default)
+    response: Match | None = field(default=SPECS["response"].default)
+    warn_at: int = field(default=SPECS["warn_at"].default)
+    enabled: bool = field(default=SPECS["enabled"].default)
+    expires_at: datetime | None = field(default=SPECS["expires_at"].default)
+    description: str = field(default=SPECS["description"].default)
+    owner: str = field(default=SPECS["owner"].default)
+    reason: str = field(default=SPECS["reason"].default)
+    ticket: str = field(default=SPECS["ticket"].default)
     matcher: Matcher = field(init=False, repr=False, compare=False)
     response_matcher: Matcher | None = field(init=False, repr=False, compare=False, default=None)
 
@@ -115,67 +112,62 @@ class Rule:
         except InvalidRule as error:
             raise InvalidRule(error.field, error.reason, rule=name) from error.__cause__
 
-    def _set(self, **values: object) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
     def has_expired(self, now: datetime) -> bool:
         """Whether ``expires_at`` has come: the rule is then as if it were not there."""
         return self.expires_at is not None and self.expires_at <= now
 
     def _normalise(self) -> None:
-        self._set(name=check_name(self.name, "name"))
-        self._set(
-            action=_member(Action, self.action, "action"), algorithm=_member(Algorithm, self.algorithm, "algorithm")
-        )
-        self._set(matcher=compile_match(self.match))
-        # Copied, so that nobody can change a rule's conditions behind its compiled matcher.
-        self._set(match=copy.deepcopy(self.match))
-        self._set(characteristics=_characteristics(self.characteristics))
-        if not isinstance(self.enabled, bool):
-            raise InvalidRule("enabled", f"must be true or false, not {self.enabled!r}")
-        for note in NOTES:
-            if not isinstance(getattr(self, note), str):
-                raise InvalidRule(note, f"must be a text, not {type(getattr(self, note)).__name__}")
-        self._set(expires_at=_expiry(self.expires_at))
-        if self.action is Action.SKIP:
-            self._refuse_counting_options()
-        else:
-            self._check_counting()
+        specs = SPECS.values()
+        for spec in specs:
+            if spec.is_first:
+                self._check(spec)
+        for spec in specs:
+            if not spec.is_first and not spec.is_option:
+                self._check(spec)
+        options = [spec for spec in specs if spec.is_option]
+        self._reject_unused(spec for spec in options if self.action not in spec.actions)
+        self._check_options([spec for spec in options if self.action in spec.actions])
 
-    def _refuse_counting_options(self) -> None:
-        for option in ("limit", "period", "count_distinct", "ban_for", "response"):
-            if getattr(self, option) is not None:
-                raise InvalidRule(option, "a skip rule counts nothing and takes no " + option)
-        if self.algorithm is not Algorithm.FIXED_WINDOW:
-            raise InvalidRule("algorithm", "a skip rule counts nothing and takes no algorithm")
-        if self.warn_at != WARN_AT:
-            raise InvalidRule("warn_at", "a skip rule counts nothing and takes no warn_at")
+    def _reject_unused(self, unused: Iterable[FieldSpec]) -> None:
+        """Reject fields that rules of this action don't take."""
+        for spec in unused:
+            if getattr(self, spec.name) != spec.default:
+                reason = "counts nothing and takes" if self.action is Action.SKIP else "takes"
+                raise InvalidRule(spec.name, f"a {self.action} rule {reason} no {spec.name}")
 
-    def _check_counting(self) -> None:
-        for option in ("limit", "period"):
-            if getattr(self, option) is None:
-                raise InvalidRule(option, f"a {self.action} rule needs a {option}")
-        for option in ("limit", "period"):
-            if inspect.iscoroutinefunction(getattr(self, option)):
-                raise InvalidRule(option, "must be a plain function, because planning awaits nothing")
-        if not callable(self.limit):
-            self._set(limit=check_limit(self.limit))
-        if not callable(self.period):
-            self._set(period=_duration("period", self.period))
-        if isinstance(self.warn_at, bool) or not isinstance(self.warn_at, int) or not 0 <= self.warn_at <= 100:
-            raise InvalidRule("warn_at", f"must be a whole percentage from 0 (never) to 100, not {self.warn_at!r}")
-        if self.ban_for is not None:
-            self._set(ban_for=_duration("ban_for", self.ban_for))
-        if self.count_distinct is not None:
-            self._set(count_distinct=_property("count_distinct", self.count_distinct))
-            if self.ban_for is not None:
-                raise InvalidRule("ban_for", "does not go with count_distinct: a value already seen must always pass")
-            if self.algorithm is not Algorithm.FIXED_WINDOW:
-                raise InvalidRule("count_distinct", f"works with fixed_window only, not {self.algorithm}")
-        if self.response is not None:
-            self._set(response_matcher=compile_match(self.response, field="response"))
-            self._set(response=copy.deepcopy(self.response))
+    def _check_options(self, options: Sequence[FieldSpec]) -> None:
+        """Check the fields that only some actions take."""
+        for spec in options:
+            if spec.required and getattr(self, spec.name) is None:
+                raise InvalidRule(spec.name, f"a {self.action} rule needs a {spec.name}")
+        for spec in options:
+            if not spec.is_first:
+                self._check(spec)
+        # From the last to the first: a rule is repaired field by field, and without the earlier field the later one
+        # would look right.
+        for spec in reversed(options):
+            if spec.requirements and getattr(self, spec.name) != spec.default:
+                self._check_requirements(spec)
+
+    def _check_requirements(self, spec: FieldSpec) -> None:
+        for name, value, reason in spec.requirements:
+            if getattr(self, name) != value:
+                raise InvalidRule(spec.name, reason.format(getattr(self, name)))
+
+    def _check(self, spec: FieldSpec) -> None:
+        """Check one field, and put its value into its one form."""
+        value = getattr(self, spec.name)
+        if value is None and spec.default is None:
+            return
+        if spec.computed and callable(value):
+            if inspect.iscoroutinefunction(value):
+                raise InvalidRule(spec.name, "must be a plain function, because planning awaits nothing")
+            return
+        if spec.kind is _CONDITIONS:
+            matcher = compile_match(value, field=spec.name)
+            if spec.name in _MATCHERS:
+                object.__setattr__(self, _MATCHERS[spec.name], matcher)
+        object.__setattr__(self, spec.name, CHECKS[spec.kind](spec.name, value))
 
     @property
     def counts(self) -> bool:
@@ -185,8 +177,9 @@ class Rule:
     @property
     def properties(self) -> tuple[str, ...]:
         """All properties that the rule asks an identifier for, each once."""
-        distinct = (self.count_distinct,) if self.count_distinct else ()
-        return tuple(dict.fromkeys((*self.matcher.properties, *self.characteristics, *distinct)))
+        listed = (name for field in of_kind(Kind.PROPERTIES) for name in getattr(self, field))
+        single = (getattr(self, field) for field in of_kind(Kind.PROPERTY))
+        return tuple(dict.fromkeys((*self.matcher.properties, *listed, *filter(None, single))))
 
     def with_changes(self, **changes: Any) -> Rule:
         """Return a checked copy with some fields changed."""
@@ -204,12 +197,12 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
-def check_limit(limit: object) -> int:
+def check_limit(limit: object, what: str = "limit") -> int:
     """Return a limit. Raises InvalidRule unless it is an integer from 0 to 10^12."""
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidRule("limit", f"must be a whole number, not {limit!r}")
+        raise InvalidRule(what, f"must be a whole number, not {limit!r}")
     if not 0 <= limit <= MAX_LIMIT:
-        raise InvalidRule("limit", f"{limit} is out of range: use 0 to 10^12 (0 lets nothing through)")
+        raise InvalidRule(what, f"{limit} is out of range: use 0 to 10^12 (0 lets nothing through)")
     return limit
 
 
@@ -239,11 +232,12 @@ def check_partition(partition_by: object, rules: Iterable[Rule]) -> str | None:
     return name
 
 
-def _member(enum: type[Any], value: object, what: str) -> Any:
+def _member(what: str, value: object) -> Any:
+    enum: Any = CHOICES[what]
     try:
         return enum(value)
     except ValueError:
-        choices = ", ".join(member.value for member in enum)
+        choices = ", ".join(enum)
         raise InvalidRule(what, f"unknown {what} {value!r}; use one of {choices}") from None
 
 
@@ -254,12 +248,12 @@ def _property(what: str, name: object) -> str:
         raise InvalidRule(what, str(error)) from error
 
 
-def _characteristics(names: object) -> tuple[str, ...]:
+def _properties(what: str, names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
-        raise InvalidRule("characteristics", f'must be a list of properties, such as ["user"], not {names!r}')
-    properties = tuple(_property("characteristics", name) for name in names)
+        raise InvalidRule(what, f'must be a list of properties, such as ["user"], not {names!r}')
+    properties = tuple(_property(what, name) for name in names)
     if len(set(properties)) < len(properties):
-        raise InvalidRule("characteristics", f"names a property twice: {', '.join(properties)}")
+        raise InvalidRule(what, f"names a property twice: {', '.join(properties)}")
     return properties
 
 
@@ -270,19 +264,56 @@ def _duration(what: str, value: object) -> int:
         raise InvalidRule(what, str(error)) from error
 
 
-def _expiry(value: object) -> datetime | None:
-    if value is None:
-        return None
+def _moment(what: str, value: object) -> datetime:
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise InvalidRule("expires_at", f"{value!r} is not an ISO 8601 date and time") from error
+            raise InvalidRule(what, f"{value!r} is not an ISO 8601 date and time") from error
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRule(
-            "expires_at", f"needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not {value!r}"
+            what, f"needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not {value!r}"
         )
     return value
+
+
+def _percent(what: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise InvalidRule(what, f"must be a whole percentage from 0 (never) to 100, not {value!r}")
+    return value
+
+
+def _flag(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRule(what, f"must be true or false, not {value!r}")
+    return value
+
+
+def _note(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidRule(what, f"must be a text, not {type(value).__name__}")
+    return value
+
+
+# In Python 3.11 a member of an Enum takes as long to find as three functions to call.
+_CONDITIONS = Kind.CONDITIONS
+_MATCHERS = {"match": "matcher", "response": "response_matcher"}
+CHOICES: dict[str, type[Word]] = {"action": Action, "algorithm": Algorithm}
+# By kind: a function of a field's name and value that returns the value in its one form, or raises InvalidRule.
+CHECKS: dict[Kind, Callable[[str, Any], object]] = {
+    Kind.NAME: lambda what, value: check_name(value, what),
+    Kind.CHOICE: _member,
+    # Copied, so that nobody can change a rule's conditions after they were compiled.
+    Kind.CONDITIONS: lambda what, value: copy.deepcopy(value),
+    Kind.PROPERTIES: _properties,
+    Kind.PROPERTY: _property,
+    Kind.COUNT: lambda what, value: check_limit(value, what),
+    Kind.DURATION: _duration,
+    Kind.PERCENT: _percent,
+    Kind.FLAG: _flag,
+    Kind.MOMENT: _moment,
+    Kind.NOTE: _note,
+}
 
 
 def as_rule(rule: Rule | Mapping[str, Any]) -> Rule:
@@ -291,12 +322,9 @@ def as_rule(rule: Rule | Mapping[str, Any]) -> Rule:
         return rule
     if not isinstance(rule, Mapping):
         raise InvalidRule("rule", f"must be an object of fields, not {type(rule).__name__}")
-    unknown = [str(key) for key in rule if key not in FIELDS]
+    unknown = [str(key) for key in rule if key not in SPECS]
     if unknown:
-        raise InvalidRule(unknown[0], f"unknown field; a rule has {', '.join(FIELDS)}", rule=str(rule.get("name")))
+        raise InvalidRule(unknown[0], f"unknown field; a rule has {', '.join(SPECS)}", rule=str(rule.get("name")))
     if "name" not in rule:
         raise InvalidRule("name", "a rule needs a name")
     return Rule(**rule)
-
-
-FIELDS = tuple(name for name in Rule.__dataclass_fields__ if name not in ("matcher", "response_matcher"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..exceptions import InvalidRule
 from .durations import spell_duration
+from .fields import SPECS, Kind
 from .matching import NOT, OPERATORS, Match, Operand, operator_of
 from .rules import Action, Algorithm, Rule
 
@@ -19,8 +20,10 @@ def sentence(rule: Rule) -> str:
     if rule.response is not None:
         answer = match_phrase(rule.response)
         parts.append("charged by the answer" + (" when " + answer if answer else ""))
-    if rule.ban_for:
-        parts.append("then ban for " + spell_duration(rule.ban_for))
+    for spec in SPECS.values():
+        value = getattr(rule, spec.name)
+        if spec.phrase and value != spec.default:
+            parts.append(spec.phrase.format(spell_duration(value) if spec.kind is Kind.DURATION else _value(value)))
     return ", ".join([" ".join(parts[:2]), *parts[2:]]) if when else ", ".join(parts)
 
 

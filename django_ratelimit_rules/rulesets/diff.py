@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import engine
-from ..engine.rules import NOTES
+from ..engine.fields import SPECS, Kind, of_kind
 from ..exceptions import UNREADABLE, InvalidRule
 from . import yaml_writer
 from .text import (
-    ORDER,
     PLAIN_DEFAULTS,
     RULESET_FIELDS,
     Plain,
@@ -23,10 +22,6 @@ from .text import (
 )
 
 DEFAULT_WORDS = {"mode": "not stated", "failure_mode": "not stated"}
-# Texts that need no quotes.
-PLAIN = ("mode", "partition_by", *NOTES)
-# What a rule's sentence does not say.
-UNSAID = ("enabled", "expires_at", *NOTES)
 
 
 class Change(NamedTuple):
@@ -70,10 +65,10 @@ def _rules(before: Plain, after: Plain) -> Iterator[Change]:
         if name not in old:
             place = f"before {names[number + 1]}" if number + 1 < len(names) else "last"
             yield Change("+", f"{name}: {_sentence(rule)} ({place})", 1)
-            yield from _fields({}, rule, UNSAID, 2)
+            yield from _fields({}, rule, _unsaid(), 2)
         elif not same(old[name], rule):
             yield Change("~", f"{name}: {_sentence(rule)}", 1)
-            yield from _fields(old[name], rule, ORDER, 2)
+            yield from _fields(old[name], rule, tuple(SPECS), 2)
     kept = [name for name in names if name in old]
     if kept != [name for name in old if name in new]:
         yield Change("~", f"order: {', '.join(names)}", 1)
@@ -93,12 +88,22 @@ def _fields(before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence
 def _shown(name: str, said: Mapping[str, Any]) -> str:
     if name in said:
         # Quotes only where there is something to tell apart from the words around it.
-        plain = name in PLAIN and isinstance(said[name], str) and said[name].isprintable()
-        return said[name] if plain else yaml_writer.inline(said[name])
+        bare = _is_bare(name) and isinstance(said[name], str) and said[name].isprintable()
+        return said[name] if bare else yaml_writer.inline(said[name])
     default = PLAIN_DEFAULTS.get(name)
     if name in DEFAULT_WORDS or default is None or default == "":
         return DEFAULT_WORDS.get(name, "none")
     return yaml_writer.inline(default)
+
+
+def _unsaid() -> tuple[str, ...]:
+    """Return the fields that a rule's sentence does not say."""
+    return tuple(spec.name for spec in SPECS.values() if not spec.said and not spec.phrase)
+
+
+def _is_bare(name: str) -> bool:
+    """Tell whether a field's string is shown without quotes."""
+    return name in ("mode", "partition_by", *of_kind(Kind.NOTE))
 
 
 def _sentence(rule: Plain) -> str:

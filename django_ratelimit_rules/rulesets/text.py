@@ -8,7 +8,6 @@ it is read. Who may change what, and versions, are not known here.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,7 @@ from django.db.models import QuerySet
 
 from .. import engine
 from ..engine.durations import format_duration
-from ..engine.rules import FIELDS, NOTES
+from ..engine.fields import SPECS, FieldSpec, Kind
 from ..exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
 from ..models import (
     Rule,
@@ -42,14 +41,7 @@ from .tiers import TierRules, tier_rules
 Plain = dict[str, Any]
 Rulesets = Mapping[str, Plain]
 
-_FIELDS = {field.name: field for field in dataclasses.fields(engine.Rule)}
-# People read the name and what the rule does first, and what it is for last.
-ORDER = ("name", "action", *(name for name in FIELDS if name not in ("name", "action", *NOTES)), *NOTES)
-DEFAULTS: dict[str, Any] = {
-    name: made() if callable(made := _FIELDS[name].default_factory) else _FIELDS[name].default for name in ORDER[1:]
-}
 RULESET_FIELDS = ("description", "mode", "failure_mode", "partition_by")
-DURATIONS = ("period", "ban_for")
 POSITION_STEP = 10
 # Deeper values, which only an unreadable row can hold, are written as a string.
 MAX_DEPTH = 40
@@ -141,7 +133,7 @@ def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
 
 def rule_of(rule: engine.Rule) -> Plain:
     """Return one rule of any tier; a limit or period that code computes is written as ``computed``."""
-    return _rule({name: getattr(rule, name) for name in FIELDS})
+    return _rule({name: getattr(rule, name) for name in SPECS})
 
 
 def same(one: Any, other: Any) -> bool:
@@ -173,7 +165,7 @@ def in_order(ruleset: Plain) -> Plain:
     """Return a plain ruleset with its fields in the order in which people read them: PostgreSQL keeps another."""
     ordered = _in_order(ruleset, (*RULESET_FIELDS, "rules"))
     if isinstance(ordered.get("rules"), list):
-        ordered["rules"] = [_in_order(rule, ORDER) for rule in ordered["rules"]]
+        ordered["rules"] = [_in_order(rule, SPECS) for rule in ordered["rules"]]
     return ordered
 
 
@@ -225,12 +217,17 @@ def check(rule: engine.Rule) -> None:
 
 def columns(rule: engine.Rule) -> dict[str, Any]:
     """Return what the fields of a row hold that says this rule."""
-    values = {name: getattr(rule, name) for name in FIELDS}
-    values |= {"action": rule.action.value, "algorithm": rule.algorithm.value}
-    values |= {"characteristics": list(rule.characteristics), "count_distinct": rule.count_distinct or ""}
-    if rule.expires_at is not None:
-        values["expires_at"] = as_stored(rule.expires_at)
-    return values
+    return {name: _column(spec.kind, getattr(rule, name)) for name, spec in SPECS.items()}
+
+
+def _column(kind: Kind, value: Any) -> Any:
+    if kind is Kind.CHOICE:
+        return value.value
+    if kind is Kind.PROPERTIES:
+        return list(value)
+    if kind is Kind.PROPERTY:
+        return value or ""
+    return as_stored(value) if kind is Kind.MOMENT and value is not None else value
 
 
 def write(rulesets: Mapping[str, TierRules]) -> None:
@@ -278,20 +275,20 @@ def _plain(ruleset: Ruleset | TierRules, rules: list[Plain]) -> Plain:
 
 def _rule(fields: Mapping[str, Any]) -> Plain:
     said: Plain = {"name": fields["name"]}
-    for name, default in DEFAULTS.items():
+    for name, spec in SPECS.items():
         value = fields[name]
         # As most fields of most rules are.
-        if value is not default:
-            value = _value(name, value)
+        if value is not spec.default and name != "name":
+            value = _value(spec, value)
             if value != PLAIN_DEFAULTS[name]:
                 said[name] = value
     return said
 
 
-def _value(name: str, value: Any) -> Any:
+def _value(spec: FieldSpec, value: Any) -> Any:
     if type(value) is str:
-        return _lines(value) if name in NOTES else value
-    if name in DURATIONS and isinstance(value, int) and value > 0:
+        return _lines(value) if spec.kind is Kind.NOTE else value
+    if spec.kind is Kind.DURATION and isinstance(value, int) and value > 0:
         return format_duration(value)
     if callable(value):
         return "computed"
@@ -302,6 +299,10 @@ def _value(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value
+
+
+# The values of fields that a rule does not state.
+PLAIN_DEFAULTS = {name: _value(spec, spec.default) for name, spec in SPECS.items()}
 
 
 def _as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
@@ -324,6 +325,3 @@ def _is_json(value: Any, depth: int) -> bool:
 def _lines(text: str) -> str:
     """Return a text with the line ends that it had before a browser posted it."""
     return text.replace("\r\n", "\n")
-
-
-PLAIN_DEFAULTS = {name: _value(name, default) for name, default in DEFAULTS.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from django_ratelimit_rules.engine.rules import FIELDS
+from django_ratelimit_rules.engine.fields import SPECS
 
 OPERATORS = ("eq", "in", "oneOf", "prefix", "suffix", "glob", "regex", "re", "cidr", "gt", "lte", "exists", "not")
 PROPERTIES = ("ip", "user", "path", "header.X-A", "json.a.b", "post.a|lower", "kwarg.pk", "query.", "|", "a|nope")
@@ -29,7 +29,7 @@ numbers = st.one_of(
     st.integers(-(10**20), 10**20), st.floats(), st.sampled_from([0, 1, 60, 10**12, 10**12 + 1, 2**63, 1e308])
 )
 scalars = st.one_of(st.none(), st.booleans(), numbers, texts)
-names = st.one_of(st.sampled_from([*OPERATORS, *PROPERTIES, *FIELDS]), texts)
+names = st.one_of(st.sampled_from([*OPERATORS, *PROPERTIES, *SPECS]), texts)
 json_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=12
 )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from django import forms
 from django.core.exceptions import ValidationError
 
 from ...engine.durations import format_duration, parse_duration
-from ...engine.rules import WARN_AT
+from ...engine.fields import SPECS, FieldSpec, Kind
 from ...engine.values import escape_surrogates
 
 ONE_LINE = 100
@@ -114,16 +115,51 @@ class ConditionsField(_TextField):
         return load(text)
 
 
-class WarnAtField(forms.IntegerField):
-    """A percentage; left empty it is the usual one. Its range is the engine's to judge."""
+class PercentField(forms.IntegerField):
+    """A percentage; an empty input is the default. The engine checks its range."""
+
+    def __init__(self, *, default: int, **options: Any) -> None:
+        self.default = default
+        super().__init__(initial=default, **options)
 
     def to_python(self, value: Any) -> int | None:
         """Return the number."""
-        return super().to_python(WARN_AT if value in self.empty_values else value)
+        return super().to_python(self.default if value in self.empty_values else value)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Take nothing for what it stands for: a form that was not sent whole must not look touched."""
-        return super().has_changed(initial, WARN_AT if data in self.empty_values else data)
+        """Treat an empty value as the default, so that a form posted without this field does not count as changed."""
+        return super().has_changed(initial, self.default if data in self.empty_values else data)
+
+
+def form_field(spec: FieldSpec) -> forms.Field | None:
+    """Return the form field of a rule's field, None if the one that Django makes of the column will do."""
+    make = FORM_FIELDS.get(spec.kind)
+    return make(spec, {"required": False, "help_text": spec.help_text, "label": spec.title}) if make else None
+
+
+def widgets() -> dict[str, forms.Widget]:
+    """Return the inputs of fields that have not the usual one, by the names of the fields."""
+    lines = {spec.name: forms.TextInput(attrs={"size": spec.size}) for spec in SPECS.values() if spec.size}
+    notes = {spec.name: forms.Textarea(attrs={"cols": 80, "rows": 2}) for spec in SPECS.values() if spec.multiline}
+    return {**lines, **notes}
+
+
+def _numeric(spec: FieldSpec) -> forms.Widget:
+    return forms.TextInput(attrs={"size": spec.size or 12, "inputmode": "numeric"})
+
+
+def _conditions(spec: FieldSpec, options: dict[str, Any]) -> forms.Field:
+    return ConditionsField(empty=dict, initial=dict, **options) if spec.default == {} else ConditionsField(**options)
+
+
+# By kind: a function that makes the form field. Django's own serve for the other kinds.
+FORM_FIELDS: dict[Kind, Callable[[FieldSpec, dict[str, Any]], forms.Field]] = {
+    Kind.COUNT: lambda spec, options: forms.IntegerField(widget=_numeric(spec), **options),
+    Kind.DURATION: lambda spec, options: DurationField(**options),
+    Kind.PROPERTIES: lambda spec, options: PropertiesField(initial=list, **options),
+    Kind.CONDITIONS: _conditions,
+    Kind.PERCENT: lambda spec, options: PercentField(default=spec.default, widget=_numeric(spec), **options),
+}
 
 
 class KeyField(forms.IntegerField):

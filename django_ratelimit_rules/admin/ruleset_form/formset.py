@@ -20,28 +20,26 @@ from django.utils.safestring import SafeString
 
 from ...checks import form_size
 from ...conf import settings
+from ...engine.fields import ALL, SPECS
 from ...engine.lint import Finding
 from ...engine.matching import OPERATORS
-from ...engine.rules import WARN_AT
 from ...identifiers import registry
 from ...models import ANSWER_PROPERTIES, Rule, Ruleset
 from ...rulesets import findings
 from ...rulesets.text import POSITION_STEP
 from . import rows as lines
-from .fields import (
-    ConditionsField,
-    DurationField,
-    KeyField,
-    PropertiesField,
-    WarnAtField,
-)
+from .fields import KeyField, form_field, widgets
 from .summaries import rule_summary
 
 if TYPE_CHECKING:
     BaseRuleForm = forms.ModelForm[Rule]
     BaseRulesFormSet = forms.BaseInlineFormSet[Rule, Ruleset, forms.ModelForm[Rule]]
 else:
-    BaseRuleForm, BaseRulesFormSet = forms.ModelForm, forms.BaseInlineFormSet
+    BaseRulesFormSet = forms.BaseInlineFormSet
+    # The fields that Django cannot make of the columns.
+    BaseRuleForm = type(forms.ModelForm)(
+        "BaseRuleForm", (forms.ModelForm,), {name: made for name, spec in SPECS.items() if (made := form_field(spec))}
+    )
 
 # Fields that every rule shows, whether or not it is opened.
 HEAD = ("position", "enabled")
@@ -59,71 +57,13 @@ class RuleForm(BaseRuleForm):
         widget=forms.TextInput(attrs={"size": 5, "inputmode": "numeric"}),
         help_text="Lowest runs first. Empty: last.",
     )
-    limit = forms.IntegerField(
-        required=False,
-        widget=forms.TextInput(attrs={"size": 12, "inputmode": "numeric"}),
-        help_text="Calls allowed per period. 0 blocks every call. Leave empty for a skip rule.",
-    )
-    period = DurationField(
-        required=False, help_text="30s, 5m, 2h or 1d; a bare number means seconds. Leave empty for a skip rule."
-    )
-    characteristics = PropertiesField(
-        required=False,
-        initial=list,
-        help_text="What it counts by: properties between commas, in order: <code>ip</code>, or <code>user, "
-        "header.x-team</code>. Each combination of their values has a counter of its own. Empty: one counter for "
-        "everyone together.",
-    )
-    match = ConditionsField(
-        required=False,
-        empty=dict,
-        initial=dict,
-        help_text='Whom it applies to, as JSON; every condition must hold. <code>{}</code> is every request. <code>{"'
-        'path": {"prefix": "/api/"}, "plan": ["free", "trial"]}</code>. A list of such objects: one of them must hold.',
-    )
-    ban_for = DurationField(
-        required=False,
-        help_text="Whoever goes over the limit stays blocked for this long: 15m, 1h. Empty: no ban.",
-    )
-    response = ConditionsField(
-        required=False,
-        help_text='JSON; count only requests that were answered like this: <code>{"status": 401}</code>, '
-        '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.',
-    )
-    warn_at = WarnAtField(
-        required=False,
-        initial=WARN_AT,
-        widget=forms.TextInput(attrs={"size": 5, "inputmode": "numeric"}),
-        help_text="Percent of the limit at which the site is told that somebody comes near it. 0: never.",
-    )
 
     class Meta:
         model = Rule
-        fields = (
-            *("position", "name", "action", "description", "match", "characteristics", "limit", "period"),
-            *("algorithm", "count_distinct", "ban_for", "response", "warn_at", "enabled", "expires_at"),
-            *("owner", "reason", "ticket"),
-        )
-        widgets = {
-            "description": forms.Textarea(attrs={"cols": 80, "rows": 2}),
-            "reason": forms.Textarea(attrs={"cols": 80, "rows": 2}),
-            "count_distinct": forms.TextInput(attrs={"size": 40}),
-            "ticket": forms.TextInput(attrs={"size": 40}),
-        }
-        help_texts = {
-            "name": "Lower-case letters, digits and underscores. Renaming a rule starts its counts afresh.",
-            "action": "limit blocks above the limit; log only counts, nobody is blocked; skip lets the request through "
-            "at once, and the rules below never see it.",
-            "description": "For people: what this rule is for.",
-            "algorithm": "fixed window: starts with the first call and ends one period later. sliding window: smoother "
-            "at the edges. token bucket: refills evenly, allows bursts up to the limit.",
-            "count_distinct": "Count the different values of this property instead of requests: with "
-            "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
-            "expires_at": "From this moment the rule is ignored.",
-            "owner": "Whom to ask before it is changed.",
-            "reason": "What it was made for.",
-            "ticket": "Where that is written down: a number, or an address.",
-        }
+        fields = ("position", *SPECS)
+        widgets = widgets()
+        help_texts = {name: spec.help_text for name, spec in SPECS.items()}
+        labels = {name: spec.title for name, spec in SPECS.items()}
 
     formset: RulesFormSet
     index: int | None
@@ -365,6 +305,20 @@ class RulesFormSet(BaseRulesFormSet):
         }
 
     @property
+    def options(self) -> list[dict[str, Any]]:
+        """The fields that not every rule uses: for which actions, and with which values of other fields."""
+        return [
+            {
+                "name": spec.name,
+                "neutral": _as_input(spec.default),
+                "actions": spec.actions,
+                "requirements": {name: _as_input(value) for name, value, _ in spec.requirements},
+            }
+            for spec in SPECS.values()
+            if spec.actions != ALL
+        ]
+
+    @property
     def operators(self) -> list[dict[str, Any]]:
         """The operators of conditions, in the words of the builder."""
         return [
@@ -383,6 +337,11 @@ class RulesFormSet(BaseRulesFormSet):
         """Whether the form stands for a rule: not one to be deleted, nor one that was offered and left empty."""
         deleted = form.cleaned_data.get(DELETION_FIELD_NAME, False)
         return not deleted and (form.instance.pk is not None or form.has_changed())
+
+
+def _as_input(value: object) -> str:
+    """Return the text of an input that says a default."""
+    return "" if value is None or value == () else str(value)
 
 
 def copy_of(rule: Rule) -> dict[str, Any]:

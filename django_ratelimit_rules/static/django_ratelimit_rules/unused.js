@@ -4,25 +4,24 @@
 
 (() => {
     const { field, onFields } = window.ratelimit;
-    const OF_COUNTING = ["limit", "period", "characteristics", "algorithm", "count_distinct", "ban_for", "response",
-        "warn_at"];
-    const NEUTRAL = { algorithm: "fixed_window", warn_at: "80" };
+    let known;
 
-    function unused(row) {
-        if (field(row, "action").value === "skip") return OF_COUNTING;
-        const found = [];
-        if (field(row, "algorithm").value !== "fixed_window") found.push("count_distinct");
-        if (field(row, "count_distinct").value.trim()) found.push("ban_for");
-        return found;
+    /** Return the fields that not every rule uses, from the page's JSON. Read at first use: scripts come before it. */
+    function options() {
+        known ||= JSON.parse(document.getElementById("ratelimit-options").textContent);
+        return known;
     }
+
+    const isUnused = (row, { actions, requirements }) => !actions.includes(field(row, "action").value)
+        || Object.entries(requirements).some(([name, text]) => field(row, name).value.trim() !== text);
 
     const place = (row, name) => row.querySelector(`.fieldBox.field-${name}`)?.parentElement
         || row.querySelector(`.form-row.field-${name}`);
 
     function arrange(row, kept, changed) {
-        const hidden = unused(row);
-        for (const name of OF_COUNTING) {
-            const input = field(row, name), neutral = NEUTRAL[name] || "", box = place(row, name);
+        const hidden = options().filter((option) => isUnused(row, option)).map(({ name }) => name);
+        for (const { name, neutral } of options()) {
+            const input = field(row, name), box = place(row, name);
             const set = (value) => {
                 input.value = value;
                 input.dispatchEvent(new Event("input", { bubbles: true }));
@@ -45,7 +44,8 @@
     }
 
     onFields.push((row) => {
-        const watched = ["action", "algorithm", "count_distinct"].map((name) => field(row, name));
+        const others = options().flatMap(({ requirements }) => Object.keys(requirements));
+        const watched = [...new Set(["action", ...others])].map((name) => field(row, name));
         if (watched.includes(null)) return;
         const kept = {};
         watched.forEach((input) => input.addEventListener("change", () => arrange(row, kept, true)));

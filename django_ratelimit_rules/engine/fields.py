@@ -1,0 +1,282 @@
+"""The fields of a rule: one specification for each, from which all lists of fields are derived.
+
+Derived are the checks of :class:`Rule`, the columns, the order in YAML, the form with its labels and help, and the
+fields that the form hides. A field of a kind that exists needs its row here, its attribute in :class:`Rule` and its
+column; a new kind also needs a check, and where it is not plain, a column value and a form field.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Kind(StrEnum):
+    """The type of a field's value, hashed as a string because an Enum's own hash is a Python call."""
+
+    __hash__ = str.__hash__
+
+    NAME = "name"
+    CHOICE = "choice"
+    CONDITIONS = "conditions"
+    PROPERTIES = "properties"
+    PROPERTY = "property"
+    COUNT = "count"
+    DURATION = "duration"
+    PERCENT = "percent"
+    FLAG = "flag"
+    MOMENT = "moment"
+    # A string for people, by which nothing is decided.
+    NOTE = "note"
+
+
+class Section(StrEnum):
+    """A section of the form, by its heading."""
+
+    # On the rule's line, which shows before the rule is opened.
+    HEAD = "head"
+    MAIN = ""
+    RARE = "Rarely needed: algorithm, distinct values, bans, charging by the answer, warnings"
+    ORIGIN = "Who asked for it, and until when"
+
+
+class Requirement(NamedTuple):
+    """A field's need that another field has a value. ``reason`` rejects the rule; ``{}`` is the other value."""
+
+    field: str
+    value: object
+    reason: str
+
+
+ALL = ("limit", "log", "skip")
+COUNTING = ("limit", "log")
+# A line of the form after all numbered ones.
+OWN_LINE = 99
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field of a rule.
+
+    ``default`` is its value in a rule that does not state it. ``actions`` take it; a rule of another action may state
+    it only if it is ``harmless`` there. ``required``: those actions need it. ``computed``: code may give a function.
+    ``phrase`` is how the sentence ends for another value than the default, with ``{}`` for the value; ``said`` fields
+    are in the sentence anyway. ``help_text`` is HTML. Fields of a ``section`` with the same ``line`` are side by side;
+    ``size`` is the width of the input in characters, 0 for the usual one. ``multiline`` is for notes.
+    """
+
+    name: str
+    kind: Kind
+    default: Any = None
+    actions: tuple[str, ...] = ALL
+    harmless: bool = False
+    required: bool = False
+    computed: bool = False
+    requirements: tuple[Requirement, ...] = ()
+    phrase: str = ""
+    said: bool = False
+    label: str = ""
+    help_text: str = ""
+    section: Section = Section.RARE
+    line: int = OWN_LINE
+    size: int = 0
+    multiline: bool = False
+    # Whether the field is checked first, because other fields depend on it.
+    is_first: bool = field(init=False)
+    # Whether a rule of another action must not state the field.
+    is_option: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        option = self.actions != ALL and not self.harmless
+        first = self.kind in (Kind.NAME, Kind.CHOICE)
+        object.__setattr__(self, "is_first", first)
+        object.__setattr__(self, "is_option", option)
+
+    @property
+    def title(self) -> str:
+        """The label, made from the name where there is none."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    def make_default(self) -> Any:
+        """Return the default, as an object of its own if it can be changed."""
+        return copy.copy(self.default)
+
+
+SPECS: dict[str, FieldSpec] = {
+    spec.name: spec
+    for spec in (
+        FieldSpec(
+            "name",
+            Kind.NAME,
+            default="",
+            said=True,
+            help_text="Lower-case letters, digits and underscores. Renaming a rule starts its counts afresh.",
+            section=Section.MAIN,
+            line=1,
+        ),
+        FieldSpec(
+            "action",
+            Kind.CHOICE,
+            default="limit",
+            said=True,
+            help_text="limit blocks above the limit; log only counts, nobody is blocked; skip lets the request through "
+            "at once, and the rules below never see it.",
+            section=Section.MAIN,
+            line=1,
+        ),
+        FieldSpec(
+            "match",
+            Kind.CONDITIONS,
+            default={},
+            said=True,
+            help_text="Whom it applies to, as JSON; every condition must hold. <code>{}</code> is every request. "
+            '<code>{"path": {"prefix": "/api/"}, "plan": ["free", "trial"]}</code>. A list of such objects: one of '
+            "them must hold.",
+            section=Section.MAIN,
+            line=4,
+        ),
+        FieldSpec(
+            "characteristics",
+            Kind.PROPERTIES,
+            default=(),
+            actions=COUNTING,
+            harmless=True,
+            said=True,
+            help_text="What it counts by: properties between commas, in order: <code>ip</code>, or <code>user, "
+            "header.x-team</code>. Each combination of their values has a counter of its own. Empty: one counter for "
+            "everyone together.",
+            section=Section.MAIN,
+            line=3,
+        ),
+        FieldSpec(
+            "limit",
+            Kind.COUNT,
+            actions=COUNTING,
+            required=True,
+            computed=True,
+            said=True,
+            help_text="Calls allowed per period. 0 blocks every call. Leave empty for a skip rule.",
+            section=Section.MAIN,
+            line=2,
+            size=12,
+        ),
+        FieldSpec(
+            "period",
+            Kind.DURATION,
+            actions=COUNTING,
+            required=True,
+            computed=True,
+            said=True,
+            help_text="30s, 5m, 2h or 1d; a bare number means seconds. Leave empty for a skip rule.",
+            section=Section.MAIN,
+            line=2,
+        ),
+        FieldSpec(
+            "algorithm",
+            Kind.CHOICE,
+            default="fixed_window",
+            actions=COUNTING,
+            said=True,
+            help_text="fixed window: starts with the first call and ends one period later. sliding window: smoother "
+            "at the edges. token bucket: refills evenly, allows bursts up to the limit.",
+        ),
+        FieldSpec(
+            "count_distinct",
+            Kind.PROPERTY,
+            actions=COUNTING,
+            requirements=(Requirement("algorithm", "fixed_window", "works with fixed_window only, not {}"),),
+            said=True,
+            help_text="Count the different values of this property instead of requests: with "
+            "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
+            size=40,
+        ),
+        FieldSpec(
+            "ban_for",
+            Kind.DURATION,
+            actions=COUNTING,
+            requirements=(
+                Requirement(
+                    "count_distinct", None, "does not go with count_distinct: a value already seen must always pass"
+                ),
+            ),
+            phrase="then ban for {}",
+            help_text="Whoever goes over the limit stays blocked for this long: 15m, 1h. Empty: no ban.",
+        ),
+        FieldSpec(
+            "response",
+            Kind.CONDITIONS,
+            actions=COUNTING,
+            said=True,
+            help_text='JSON; count only requests that were answered like this: <code>{"status": 401}</code>, '
+            '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.',
+        ),
+        FieldSpec(
+            "warn_at",
+            Kind.PERCENT,
+            default=80,
+            actions=COUNTING,
+            help_text="Send a warning when a client reaches this percentage of the limit. 0 disables it.",
+            size=5,
+        ),
+        FieldSpec("enabled", Kind.FLAG, default=True, section=Section.HEAD),
+        FieldSpec(
+            "expires_at",
+            Kind.MOMENT,
+            help_text="From this moment the rule is ignored.",
+            section=Section.ORIGIN,
+            line=3,
+        ),
+        FieldSpec(
+            "description",
+            Kind.NOTE,
+            default="",
+            help_text="For people: what this rule is for.",
+            section=Section.MAIN,
+            line=5,
+            multiline=True,
+        ),
+        FieldSpec(
+            "owner",
+            Kind.NOTE,
+            default="",
+            help_text="Whom to ask before it is changed.",
+            section=Section.ORIGIN,
+            line=1,
+        ),
+        FieldSpec(
+            "reason",
+            Kind.NOTE,
+            default="",
+            help_text="What it was made for.",
+            section=Section.ORIGIN,
+            line=2,
+            multiline=True,
+        ),
+        FieldSpec(
+            "ticket",
+            Kind.NOTE,
+            default="",
+            help_text="Where that is written down: a number, or an address.",
+            section=Section.ORIGIN,
+            line=1,
+            size=40,
+        ),
+    )
+}
+
+
+def of_kind(*kinds: Kind) -> tuple[str, ...]:
+    """Return the names of the fields of these kinds."""
+    return tuple(spec.name for spec in SPECS.values() if spec.kind in kinds)
+
+
+def lines_of(section: Section) -> list[tuple[str, ...]]:
+    """Return the lines of a section of the form, each the names of the fields that are side by side."""
+    numbered: dict[int, list[str]] = {}
+    for spec in SPECS.values():
+        if spec.section is section:
+            numbered.setdefault(spec.line, []).append(spec.name)
+    own = numbered.pop(OWN_LINE, [])
+    return [*(tuple(names) for _, names in sorted(numbered.items())), *((name,) for name in own)]
