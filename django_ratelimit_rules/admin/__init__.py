@@ -40,7 +40,7 @@ class RuleInline(GuardedInline, BaseInline):
     form = RuleForm
     extra = 1
     template = "django_ratelimit_rules/admin/rules.html"
-    fieldsets: Any = (
+    fieldsets = (
         (None, {"fields": lines_of(Section.MAIN)}),
         (Section.RARE.value, {"classes": ("collapse",), "fields": lines_of(Section.RARE)}),
         (Section.ORIGIN.value, {"classes": ("collapse",), "fields": lines_of(Section.ORIGIN)}),

@@ -272,11 +272,11 @@ def of_kind(*kinds: Kind) -> tuple[str, ...]:
     return tuple(spec.name for spec in SPECS.values() if spec.kind in kinds)
 
 
-def lines_of(section: Section) -> list[tuple[str, ...]]:
+def lines_of(section: Section) -> tuple[tuple[str, ...], ...]:
     """Return the lines of a section of the form, each the names of the fields that are side by side."""
     numbered: dict[int, list[str]] = {}
     for spec in SPECS.values():
         if spec.section is section:
             numbered.setdefault(spec.line, []).append(spec.name)
     own = numbered.pop(OWN_LINE, [])
-    return [*(tuple(names) for _, names in sorted(numbered.items())), *((name,) for name in own)]
+    return (*(tuple(names) for _, names in sorted(numbered.items())), *((name,) for name in own))
