@@ -66,7 +66,7 @@ def _is_container(value: object) -> bool:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return a string with lone surrogates written as ``\\ud800``, because no page or file can be encoded with them."""
+    """Return a string with lone surrogates escaped, because no page or file can be encoded with them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

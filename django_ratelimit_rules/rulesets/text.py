@@ -301,10 +301,6 @@ def _value(spec: FieldSpec, value: Any) -> Any:
     return value
 
 
-# The values of fields that a rule does not state.
-PLAIN_DEFAULTS = {name: _value(spec, spec.default) for name, spec in SPECS.items()}
-
-
 def _as_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return a value of an unreadable row, as JSON text where JSON or YAML cannot express it."""
     return value if _is_json(value, depth) else json.dumps(value, default=str)
@@ -325,3 +321,7 @@ def _is_json(value: Any, depth: int) -> bool:
 def _lines(text: str) -> str:
     """Return a text with the line ends that it had before a browser posted it."""
     return text.replace("\r\n", "\n")
+
+
+# The values of fields that a rule does not state.
+PLAIN_DEFAULTS = {name: _value(spec, spec.default) for name, spec in SPECS.items()}
