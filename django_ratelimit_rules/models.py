@@ -22,6 +22,7 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from . import engine, signals
+from .engine import algorithms
 from .engine.durations import MAX_DURATION, parse_duration
 from .engine.fields import SPECS, Kind, of_kind
 from .engine.properties import base_of
@@ -35,7 +36,7 @@ else:
     BaseDurationField = models.PositiveIntegerField
 
 ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
-ALGORITHMS = [(algorithm.value, algorithm.value.replace("_", " ")) for algorithm in engine.Algorithm]
+ALGORITHMS = [(algorithm.value, algorithm.label) for algorithm in algorithms.ALGORITHMS.values()]
 MODES = [
     ("", "not stated (enforce)"),
     ("enforce", "enforce"),
@@ -258,7 +259,7 @@ class Rule(models.Model):
     characteristics = models.JSONField(blank=True, default=list)
     limit = models.BigIntegerField(null=True, blank=True)
     period = DurationField(null=True, blank=True)
-    algorithm = models.CharField(max_length=32, choices=ALGORITHMS, default=engine.Algorithm.FIXED_WINDOW.value)
+    algorithm = models.CharField(max_length=32, choices=ALGORITHMS, default=algorithms.DEFAULT.value)
     count_distinct = models.CharField(max_length=200, blank=True)
     ban_for = DurationField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)

@@ -41,7 +41,7 @@ COOL_DOWN = FieldSpec(
     "cool_down",
     Kind.DURATION,
     actions=COUNTING,
-    requirements=(Requirement("count_distinct", None, "does not go with count_distinct"),),
+    requirements=(Requirement("count_distinct", lambda: (None,), "does not go with count_distinct"),),
     phrase="then cool down for {}",
     help_text="How long it cools down.",
 )
@@ -111,7 +111,7 @@ def test_a_new_rule_field_is_in_the_form_and_is_hidden_where_it_is_unused(cool_d
         "name": "cool_down",
         "neutral": "",
         "actions": COUNTING,
-        "requirements": {"count_distinct": ""},
+        "requirements": {"count_distinct": [""]},
     }
 
 

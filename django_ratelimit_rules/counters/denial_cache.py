@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, cast
 
 from ..conf import settings
 from ..engine import (
-    Algorithm,
     Hit,
     Hits,
     Plan,
@@ -57,8 +56,8 @@ class Denial:
         self.ends = asked + tally.reset_ms / 1000
         self.until = min(self.ends, asked + settings.REFRESH_SECONDS)
         self.missed: Number = 0
-        # Whether a call in a ban is told on top of what is used, because the counter keeps no tally.
-        self.adds = tally.banned and terms.rule.algorithm is not Algorithm.FIXED_WINDOW and not terms.looked
+        # A counter without a tally of refused calls reports `used` plus this call's cost during a ban.
+        self.adds = tally.banned and not terms.rule.counting.tallies_refusals and not terms.looked
 
     def stands(self, hits: Hits, cost: Number, now: float) -> bool:
         """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
@@ -144,8 +143,7 @@ class Denials(RedisCounters):
         terms = hits.terms[0]
         if len(tallies) > 1 or not (tallies[0].exceeded and terms.enforced) or cost == 0:
             return tallies
-        full = terms.rule.algorithm is Algorithm.FIXED_WINDOW and terms.rule.count_distinct is None
-        if full or tallies[0].banned:
+        if terms.rule.counting.full_until_reset or tallies[0].banned:
             while len(self._kept) >= self.most():
                 self._drop(next(iter(self._kept)))
             self._kept[name] = Denial(terms, cost, tallies[0], asked)

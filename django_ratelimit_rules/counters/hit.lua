@@ -4,10 +4,10 @@
 -- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb
 --           (0 check: count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a
 --           double for the cost, a double for what the first counter, of a fixed window, refused without this script,
---           to be added to its count if it is still there; then per hit a byte for the kind and doubles for the limit,
---           the period and the ban in milliseconds (0: none). The kind is the algorithm (0 fixed window, 1 sliding
---           window, 2 token bucket, 3 distinct values), + 4 if exceeding it blocks, + 8 if it is only looked at (a
---           rule charged by outcome).
+--           to be added to its count if it is still there. Then 26 bytes per hit: a byte for the algorithm (0 fixed
+--           window, 1 sliding window, 2 token bucket, 3 distinct values: `wire` in engine/algorithms.py), a byte for
+--           the flags, and doubles for the limit, the period and the ban in milliseconds (0: none). The flags are the
+--           sum of 1 if exceeding the limit blocks and 2 if the counter is only looked at (a rule charged by outcome).
 -- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
 --
 -- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five
@@ -26,7 +26,7 @@
 --           treated as absent and overwritten: a foreign value must not lock anybody out.
 
 local CHECK, PEEK, CHARGE = 0, 1, 2
-local HIT = '<Bddd'
+local HIT = '<BBddd'
 local SAFE, LARGEST = 2 ^ 53, 1.7e308
 local call, packed = redis.call, ARGV[1]
 local verb, cost, missed, first = struct.unpack('<Bdd', packed)
@@ -35,14 +35,14 @@ local reply = {}
 
 -- The common case first, without making a single function: fixed windows without bans, and whole numbers. Where
 -- anything else turns up nothing is written yet, and the general way below decides. `reply` holds used and reset per
--- hit here, `counts` what counters that refused a call say, `over` how long the exceeded have to wait.
-local common, at, last, blocked = verb == CHECK and cost > 0 and cost < 1e15 and cost % 1 == 0, first, #KEYS, false
-local counts, over
+-- hit here, `counts` what counters that refused a call say, `waits` how long the exceeded have to wait.
+local common = verb == CHECK and cost > 0 and cost < 1e15 and cost % 1 == 0
+local position, last, blocked, counts, waits = first, #KEYS, false
 for i = 1, #KEYS do
   if not common then break end
-  local kind, limit, ttl, used, value = nil, nil, nil, 0, values[i]
-  local ban
-  kind, limit, ttl, ban, at = struct.unpack(HIT, packed, at)
+  local used, value = 0, values[i]
+  local algorithm, flags, limit, ttl, ban
+  algorithm, flags, limit, ttl, ban, position = struct.unpack(HIT, packed, position)
   if value then
     if #value < 16 and not string.find(value, '%D') then
       used = tonumber(value) or -1
@@ -55,12 +55,12 @@ for i = 1, #KEYS do
     end
     ttl = call('PTTL', KEYS[i])
   end
-  common = (kind == 4 or kind == 0) and ban == 0 and used >= 0 and ttl > 0
+  common = algorithm == 0 and flags < 2 and ban == 0 and used >= 0 and ttl > 0
   reply[2 * i - 1], reply[2 * i] = used, ttl
   if used + cost > limit or limit == 0 then
-    over = over or {}
-    over[i] = (limit == 0 or cost > limit) and -1 or ttl
-    if kind == 4 then
+    waits = waits or {}
+    waits[i] = (limit == 0 or cost > limit) and -1 or ttl
+    if flags == 1 and common then
       last, blocked = i, true
       for behind = i + 1, #KEYS do
         if call('PTTL', KEYS[behind]) == -1 then common = false end
@@ -69,7 +69,7 @@ for i = 1, #KEYS do
     end
   end
 end
-if common and not over and not counts and missed == 0 then
+if common and not waits and not counts and missed == 0 then
   local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
   for i = 1, last do
     if values[i] then
@@ -83,7 +83,7 @@ if common and not over and not counts and missed == 0 then
 elseif common then
   local answer = { -1 }
   for i = 1, last do
-    local used, ttl, wait = reply[2 * i - 1], reply[2 * i], over and over[i]
+    local used, ttl, wait = reply[2 * i - 1], reply[2 * i], waits and waits[i]
     local count = (counts and counts[i] or used) + cost + (i == 1 and values[1] and missed or 0)
     if not (blocked or wait) then used = used + cost end
     local value = used == count and string.format('%.0f', used) or string.format('%.0f %.0f', used, count)
@@ -99,9 +99,11 @@ elseif common then
   return answer
 end
 
-local kinds, limits, periods, bans = {}, {}, {}, {}
+local FIXED, SLIDING, BUCKET, DISTINCT = 0, 1, 2, 3
+local BLOCKS, LOOKED = 1, 2
+local algorithms, flags, limits, periods, bans = {}, {}, {}, {}, {}
 for i = 1, #KEYS do
-  kinds[i], limits[i], periods[i], bans[i], first = struct.unpack(HIT, packed, first)
+  algorithms[i], flags[i], limits[i], periods[i], bans[i], first = struct.unpack(HIT, packed, first)
 end
 local floor = math.floor
 reply = {}
@@ -127,6 +129,10 @@ local function numbers(text, fewest, most)
     found[#found + 1] = number
   end
   return #found >= fewest and #found <= most and found or nil
+end
+
+local function has(i, flag)
+  return flags[i] % (2 * flag) >= flag
 end
 
 -- Milliseconds a stored key still lives, nil when it is over; one without expiry is given one. Strictly negative,
@@ -201,7 +207,7 @@ local function others()
   local LONGEST = 31536000000000  -- milliseconds; after absurd charges
   local read, write = {}, {}
 
-  read[1] = function(i)
+  read[SLIDING] = function(i)
     local period, limit = periods[i], limits[i]
     local index = floor(now() / period)
     local elapsed = now() - index * period
@@ -219,7 +225,8 @@ local function others()
       end
     end
     local used = plus(floor(previous * (period - elapsed) / period), current)
-    local room, wait = plus(limit - cost, -current), nil
+    local room = plus(limit - cost, -current)
+    local wait
     if room >= 0 then
       wait = floor(period - (floor(room) + 1) * period / max(previous, 1)) + 1 - elapsed
     else
@@ -231,7 +238,7 @@ local function others()
     note(i, used, used, period - elapsed, plus(used, cost) > limit, wait, banned_until)
   end
 
-  write[1] = function(i, charged, looked, ban)
+  write[SLIDING] = function(i, charged, looked, ban)
     local at, period, index, previous, current = 5 * i, periods[i], unpack(kept[i])
     if charged then
       current = plus(current, cost)
@@ -258,7 +265,7 @@ local function others()
     return min(ceil(units / limits[i]), LONGEST)
   end
 
-  read[2] = function(i)
+  read[BUCKET] = function(i)
     local period, limit, units, fractional, banned_until = periods[i], limits[i], 0, 0, 0
     local found = values[i] and numbers(values[i], 5, 5)
     local ttl = found and remaining(i, period)
@@ -276,7 +283,7 @@ local function others()
     note(i, used, used, until_full(i, units), over > 0, wait, banned_until)
   end
 
-  write[2] = function(i, charged, looked, ban)
+  write[BUCKET] = function(i, charged, looked, ban)
     local at, period, units, fractional = 5 * i, periods[i], unpack(kept[i])
     if charged then
       if cost ~= floor(cost) then fractional = 1 end
@@ -293,7 +300,7 @@ local function others()
     end
   end
 
-  read[3] = function(i)
+  read[DISTINCT] = function(i)
     local size, member = redis.pcall('SCARD', KEYS[i]), false
     if type(size) == 'table' then
       size = 0
@@ -310,7 +317,7 @@ local function others()
     reply[at] = full and (limits[i] == 0 and -1 or reset) or 0
   end
 
-  write[3] = function(i, charged, looked)
+  write[DISTINCT] = function(i, charged, looked)
     local at = 5 * i
     if reply[at - 2] > 0 then
       if verb == CHECK and not looked then reply[at - 3] = reply[at - 4] + 1 end
@@ -329,15 +336,14 @@ end
 local read, write
 last, blocked = #KEYS, false
 for i = 1, #KEYS do
-  local kind = kinds[i]
-  local algorithm = kind % 4
-  if algorithm == 0 then
+  local algorithm = algorithms[i]
+  if algorithm == FIXED then
     read_fixed(i)
   else
     if not read then read, write = others() end
     read[algorithm](i)
   end
-  if kind % 8 >= 4 and reply[5 * i - 2] > 0 and verb ~= CHARGE then
+  if reply[5 * i - 2] > 0 and verb ~= CHARGE and has(i, BLOCKS) then
     last, blocked = i, true
     break
   end
@@ -345,22 +351,23 @@ end
 
 -- What lies behind a block is neither read nor counted, but must not stay for ever either.
 if blocked and writes then
-  for i = last + 1, #KEYS do remaining(i, kinds[i] % 4 == 1 and 2 * periods[i] or periods[i]) end
+  for i = last + 1, #KEYS do remaining(i, algorithms[i] == SLIDING and 2 * periods[i] or periods[i]) end
 end
 
 -- Charge everything or nothing. A cost of 0 writes nothing; a ban that runs stands still.
 if writes then
   for i = 1, last do
-    local kind, at = kinds[i], 5 * i
-    local algorithm, looked, state = kind % 4, kind >= 8, reply[at - 2]
-    if state < 2 and (cost > 0 or algorithm == 3) then
+    local at, algorithm, looked = 5 * i, algorithms[i], has(i, LOOKED)
+    local state = reply[at - 2]
+    if state < 2 and (cost > 0 or algorithm == DISTINCT) then
       local ban = state == 1 and verb == CHECK and bans[i] or 0
       local charged = verb == CHARGE or state == 0 and not blocked and not looked
       if verb == CHARGE or not looked or ban > 0 then
-        if algorithm == 0 then write_fixed(i, charged, looked, ban) else write[algorithm](i, charged, looked, ban) end
+        local write_one = algorithm == FIXED and write_fixed or write[algorithm]
+        write_one(i, charged, looked, ban)
       end
       if ban > 0 then reply[at - 2], reply[at - 1], reply[at] = 2, ban, ban end
-    elseif state == 2 and algorithm > 0 and verb == CHECK and not looked then
+    elseif state == 2 and algorithm ~= FIXED and verb == CHECK and not looked then
       -- They keep no tally of refused calls, which in a fixed window stands still.
       reply[at - 3] = plus(reply[at - 4], cost)
     end

@@ -1,6 +1,7 @@
 """Counters in this process: the same contract and arithmetic as ``hit.lua``, with a clock that can be given.
 
-For tests, for the failure mode ``local`` and for replaying traffic. Not shared between processes.
+For tests, for the failure mode ``local`` and for replaying traffic. Not shared between processes. ``READERS`` and
+``WRITERS`` have one function for each row of ``engine/algorithms.py``.
 """
 
 from __future__ import annotations
@@ -9,22 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from math import ceil, floor
 
-from ..engine import Algorithm, Hit, Tally
+from ..engine import Hit, Tally
+from ..engine.algorithms import DISTINCT_VALUES, FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET
 from ..engine.results import Number
 from . import Verb
 
 LARGEST, SAFE, LONGEST = 1.7e308, 2.0**53, 31_536_000_000_000
 SWEEP_EVERY = 4096
-
-
-class Kind(Enum):
-    """The arithmetics of counters."""
-
-    FIXED, SLIDING, BUCKET, DISTINCT = range(4)
-    __hash__ = object.__hash__
 
 
 @dataclass(slots=True)
@@ -45,7 +39,10 @@ class Counter:
 
 @dataclass(slots=True)
 class Look:
-    """What reading one counter said, and what writing it needs to know."""
+    """The values that reading one counter returned, and those that writing it needs.
+
+    ``needed_until``: the stored counter must not expire before this time, unless the call is a peek.
+    """
 
     hit: Hit
     period: int
@@ -60,6 +57,7 @@ class Look:
     previous: Number = 0
     current: Number = 0
     known: bool = False
+    needed_until: float = 0
 
     def judge(self, now: float, over: bool, cost: Number, wait: float) -> None:
         """Decide whether the call exceeds, and how long it would have to wait."""
@@ -168,12 +166,10 @@ class MemoryCounters:
 
     def _settle(self, look: Look, cost: Number, now: int, verb: Verb, blocked: bool) -> None:
         hit = look.hit
-        if look.counter is not None and kind_of(hit) is Kind.BUCKET:
-            # At a rate that is lower now it fills later than it was to be gone.
-            full = _time_to_full(look.current, hit.limit, look.period)
-            look.counter.expires = max(look.counter.expires, now + full)
-        if look.banned and verb is Verb.CHECK and kind_of(hit) is not Kind.FIXED and not hit.looked:
-            # They keep no tally of refused calls, which in a fixed window stands still.
+        if look.counter is not None and look.needed_until > look.counter.expires:
+            look.counter.expires = look.needed_until
+        if look.banned and verb is Verb.CHECK and not hit.rule.counting.tallies_refusals and not hit.looked:
+            # Without a tally of refused calls, a ban reports this call on top of what is used.
             look.count = _plus(look.used, cost)
         if look.banned or (cost == 0 and hit.member is None):
             return
@@ -192,12 +188,12 @@ class MemoryCounters:
         if counter is not None and counter.expires <= now:
             counter = None
         look = Look(hit, hit.period * 1000, counter)
-        READERS[kind_of(hit)](look, cost, now)
+        READERS[hit.rule.counting](look, cost, now)
         return look
 
     def _write(self, look: Look, cost: Number, now: int, charged: bool, ban: int) -> None:
         hit, counter = look.hit, look.counter or Counter(expires=now + look.period)
-        if not WRITERS[kind_of(hit)](look, counter, cost, now, charged, ban):
+        if not WRITERS[hit.rule.counting](look, counter, cost, now, charged, ban):
             return
         if ban:
             counter.banned_until = now + ban
@@ -281,6 +277,8 @@ def _read_bucket(look: Look, cost: Number, now: int) -> None:
     fractional = stored is not None and stored.fractional
     look.used = look.count = _level(units, period, fractional)
     look.reset = _time_to_full(units, limit, period)
+    # At a rate that is lower now, the bucket becomes full after the time at which its counter was to expire.
+    look.needed_until = now + look.reset
     over = _plus(units, _plus(cost * period, 0)) - limit * period
     look.judge(now, over > 0, cost, min(ceil(over / limit), LONGEST) if limit else 0)
 
@@ -332,24 +330,23 @@ def _write_distinct(look: Look, counter: Counter, cost: Number, now: int, charge
     return True
 
 
-READERS: dict[Kind, Callable[[Look, Number, int], None]] = {
-    Kind.FIXED: _read_fixed,
-    Kind.SLIDING: _read_sliding,
-    Kind.BUCKET: _read_bucket,
-    Kind.DISTINCT: _read_distinct,
-}
-WRITERS: dict[Kind, Callable[[Look, Counter, Number, int, bool, int], bool]] = {
-    Kind.FIXED: _write_fixed,
-    Kind.SLIDING: _write_sliding,
-    Kind.BUCKET: _write_bucket,
-    Kind.DISTINCT: _write_distinct,
-}
-_KINDS = {Algorithm.SLIDING_WINDOW: Kind.SLIDING, Algorithm.TOKEN_BUCKET: Kind.BUCKET}
+Reader = Callable[[Look, Number, int], None]
+Writer = Callable[[Look, Counter, Number, int, bool, int], bool]
 
-
-def kind_of(hit: Hit) -> Kind:
-    """Return how a hit counts."""
-    return Kind.DISTINCT if hit.member is not None else _KINDS.get(hit.rule.algorithm, Kind.FIXED)
+# By the algorithm of a hit's rule, see `Rule.counting`. A reader takes the cost and the time, and decides. A writer
+# also takes whether the call is charged and the length of a ban that begins. It returns whether it wrote anything.
+READERS: dict[str, Reader] = {
+    FIXED_WINDOW: _read_fixed,
+    SLIDING_WINDOW: _read_sliding,
+    TOKEN_BUCKET: _read_bucket,
+    DISTINCT_VALUES: _read_distinct,
+}
+WRITERS: dict[str, Writer] = {
+    FIXED_WINDOW: _write_fixed,
+    SLIDING_WINDOW: _write_sliding,
+    TOKEN_BUCKET: _write_bucket,
+    DISTINCT_VALUES: _write_distinct,
+}
 
 
 def _plus(a: Number, b: Number) -> Number:

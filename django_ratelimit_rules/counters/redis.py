@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
-from ..engine import Algorithm, Hit, Hits, Tally
+from ..engine import Hit, Hits, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
@@ -28,10 +28,10 @@ from .transport.topology import ServerUnavailable
 SCRIPT = files(__package__).joinpath("hit.lua").read_bytes()
 SHA = hashlib.sha1(SCRIPT, usedforsecurity=False).hexdigest()
 
-_ALGORITHMS = {Algorithm.FIXED_WINDOW: 0, Algorithm.SLIDING_WINDOW: 1, Algorithm.TOKEN_BUCKET: 2}
-_DISTINCT, _ENFORCED, _LOOKED = 3, 4, 8
+# The flags of a hit, see the header of hit.lua.
+_ENFORCED, _LOOKED = 1, 2
 _VERBS = {CHECK: 0, PEEK: 1, CHARGE: 2}
-_CALL, _HIT = struct.Struct("<Bdd"), struct.Struct("<Bddd")
+_CALL, _HIT = struct.Struct("<Bdd"), struct.Struct("<BBddd")
 COUNTERS_AT_ONCE = 200
 
 
@@ -223,9 +223,8 @@ class RedisCounters(Beside):
 
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
     for rule, limit, period, enforced, looked, _ in terms:
-        kind = _ALGORITHMS[rule.algorithm] if rule.count_distinct is None else _DISTINCT
-        kind += (_ENFORCED if enforced else 0) + (_LOOKED if looked and verb is not CHARGE else 0)
-        yield _HIT.pack(kind, limit, period * 1000, (rule.ban_for or 0) * 1000)
+        flags = (_ENFORCED if enforced else 0) | (_LOOKED if looked and verb is not CHARGE else 0)
+        yield _HIT.pack(rule.counting.wire, flags, limit, period * 1000, (rule.ban_for or 0) * 1000)
 
 
 def _tallies(reply: list[Any]) -> list[Tally]:

@@ -2,19 +2,20 @@
 
 Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back. In the order to read it:
 
-- a rule, which checks itself: ``rules`` and their ``fields``, with ``values`` (strings), ``durations``, ``properties``
-  (names) and ``matching``.
+- a rule, which checks itself: ``rules`` and their ``fields``, with ``algorithms``, ``values`` (strings),
+  ``durations``, ``properties`` (names) and ``matching``.
 - a call: ``calls`` (its arguments); ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by
   index) and ``keys`` (of counters); ``results`` (what the tallies mean).
 - about rules and results: ``sentences``, ``explanation``, ``lint``, ``comparison`` (with another limiter). Their texts
   are ``messages``, in English and ready to be translated.
 """
 
+from .algorithms import Algorithm
 from .explanation import Explanation, explain, record, trace
 from .keys import KeyWriter
 from .plans import Hit, Hits, Plan, Ruleset, counter_keys, near, plan
 from .results import Evaluation, Outcome, Result, Tally, charged, decide, explained, failed, take_pending
-from .rules import Action, Algorithm, FailureMode, Mode, Rule, as_rule, check_partition, check_unique_names
+from .rules import Action, FailureMode, Mode, Rule, as_rule, check_partition, check_unique_names
 from .sentences import sentence
 
 __all__ = [

@@ -8,9 +8,12 @@ column; a new kind also needs a check, and where it is not plain, a column value
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from .algorithms import ALGORITHMS, DEFAULT
 
 
 class Kind(StrEnum):
@@ -43,11 +46,22 @@ class Section(StrEnum):
 
 
 class Requirement(NamedTuple):
-    """A field's need that another field has a value. ``reason`` rejects the rule; ``{}`` is the other value."""
+    """A field's need that another field has one of the values that ``allowed`` returns.
+
+    ``reason`` rejects the rule. ``{}`` in it is the other value, ``{allowed}`` the values that it may have.
+    """
 
     field: str
-    value: object
+    allowed: Callable[[], Sequence[object]]
     reason: str
+
+
+def _distinct_algorithms() -> list[str]:
+    return [name for name, row in ALGORITHMS.items() if row.counts_distinct]
+
+
+def _none() -> tuple[None]:
+    return (None,)
 
 
 ALL = ("limit", "log", "skip")
@@ -176,17 +190,16 @@ SPECS: dict[str, FieldSpec] = {
         FieldSpec(
             "algorithm",
             Kind.CHOICE,
-            default="fixed_window",
+            default=DEFAULT,
             actions=COUNTING,
             said=True,
-            help_text="fixed window: starts with the first call and ends one period later. sliding window: smoother "
-            "at the edges. token bucket: refills evenly, allows bursts up to the limit.",
+            help_text=" ".join(f"{row.label}: {row.help}." for row in ALGORITHMS.values()),
         ),
         FieldSpec(
             "count_distinct",
             Kind.PROPERTY,
             actions=COUNTING,
-            requirements=(Requirement("algorithm", "fixed_window", "works with fixed_window only, not {}"),),
+            requirements=(Requirement("algorithm", _distinct_algorithms, "works with {allowed} only, not {}"),),
             said=True,
             help_text="Count the different values of this property instead of requests: with "
             "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
@@ -198,7 +211,7 @@ SPECS: dict[str, FieldSpec] = {
             actions=COUNTING,
             requirements=(
                 Requirement(
-                    "count_distinct", None, "does not go with count_distinct: a value already seen must always pass"
+                    "count_distinct", _none, "does not go with count_distinct: a value already seen must always pass"
                 ),
             ),
             phrase="then ban for {}",

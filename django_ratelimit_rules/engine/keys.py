@@ -19,7 +19,7 @@ from urllib.parse import quote_from_bytes
 
 from .matching import ValueOf, parse_address
 from .properties import base_of, is_client_written
-from .rules import Algorithm, Rule
+from .rules import Rule
 from .values import ANONYMOUS
 
 UNKNOWN = "_unknown_"
@@ -30,7 +30,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9.:@/+=-][A-Za-z0-9._:@/+=-]*", re.ASCII)
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII)
 _ADDRESS, _USER, _CLIENT_WRITTEN, _OTHER = "address", "user", "client-written", "other"
-_ALGORITHMS = {Algorithm.FIXED_WINDOW: "f", Algorithm.SLIDING_WINDOW: "s", Algorithm.TOKEN_BUCKET: "t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ def prefixes(limiter: str, rules: Iterable[Rule], partition_by: str | None = Non
     taken: dict[str, str] = {}
     found = []
     for rule in rules:
-        says = f"d.{_quote(rule.count_distinct)}" if rule.count_distinct else _ALGORITHMS[rule.algorithm]
-        says = f"{rule.name}:{says}:{','.join(map(_quote, rule.characteristics))}"
+        counting = rule.counting.code + (f".{_quote(rule.count_distinct)}" if rule.count_distinct else "")
+        says = f"{rule.name}:{counting}:{','.join(map(_quote, rule.characteristics))}"
         if partition_by is not None:
             says += f":{_quote(partition_by)}"
         code = _code(says, CODE)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from ..exceptions import InvalidRule
+from .algorithms import ALGORITHMS, DISTINCT_VALUES, Algorithm
 from .durations import parse_duration
 from .fields import SPECS, FieldSpec, Kind, of_kind
 from .matching import Match, Matcher, compile_match
@@ -31,23 +32,11 @@ class Word(StrEnum):
 
 
 class Action(Word):
-    """What a rule does. ``block`` and ``allow`` are read as the older names of ``limit`` and ``skip``."""
+    """What a rule does."""
 
     LIMIT = "limit"
     LOG = "log"
     SKIP = "skip"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Action | None:
-        return {"block": cls.LIMIT, "allow": cls.SKIP}.get(value) if isinstance(value, str) else None
-
-
-class Algorithm(Word):
-    """How a rule counts."""
-
-    FIXED_WINDOW = "fixed_window"
-    SLIDING_WINDOW = "sliding_window"
-    TOKEN_BUCKET = "token_bucket"
 
 
 class Mode(Word):
@@ -150,9 +139,10 @@ class Rule:
                 self._check_requirements(spec)
 
     def _check_requirements(self, spec: FieldSpec) -> None:
-        for name, value, reason in spec.requirements:
-            if getattr(self, name) != value:
-                raise InvalidRule(spec.name, reason.format(getattr(self, name)))
+        for name, allowed, reason in spec.requirements:
+            if getattr(self, name) not in allowed():
+                works = ", ".join(map(str, allowed()))
+                raise InvalidRule(spec.name, reason.format(getattr(self, name), allowed=works))
 
     def _check(self, spec: FieldSpec) -> None:
         """Check one field, and put its value into its one form."""
@@ -173,6 +163,11 @@ class Rule:
     def counts(self) -> bool:
         """Whether the rule has counters at all."""
         return self.action is not Action.SKIP
+
+    @property
+    def counting(self) -> Algorithm:
+        """The algorithm of the rule's counters, which ``count_distinct`` decides before ``algorithm``."""
+        return self.algorithm if self.count_distinct is None else DISTINCT_VALUES
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -233,12 +228,12 @@ def check_partition(partition_by: object, rules: Iterable[Rule]) -> str | None:
 
 
 def _member(what: str, value: object) -> Any:
-    enum: Any = CHOICES[what]
-    try:
-        return enum(value)
-    except ValueError:
-        choices = ", ".join(enum)
-        raise InvalidRule(what, f"unknown {what} {value!r}; use one of {choices}") from None
+    choices = CHOICES[what]
+    chosen = choices.get(value) if isinstance(value, str) else None
+    if chosen is None:
+        names = ", ".join(dict.fromkeys(choices.values()))
+        raise InvalidRule(what, f"unknown {what} {value!r}; use one of {names}")
+    return chosen
 
 
 def _property(what: str, name: object) -> str:
@@ -298,7 +293,9 @@ def _note(what: str, value: object) -> str:
 # In Python 3.11 a member of an Enum takes as long to find as three functions to call.
 _CONDITIONS = Kind.CONDITIONS
 _MATCHERS = {"match": "matcher", "response": "response_matcher"}
-CHOICES: dict[str, type[Word]] = {"action": Action, "algorithm": Algorithm}
+# Two actions are read by their older names as well, and never written by them.
+_ACTIONS = {**{action.value: action for action in Action}, "block": Action.LIMIT, "allow": Action.SKIP}
+CHOICES: dict[str, Mapping[str, str]] = {"action": _ACTIONS, "algorithm": ALGORITHMS}
 # By kind: a function of a field's name and value that returns the value in its one form, or raises InvalidRule.
 CHECKS: dict[Kind, Callable[[str, Any], object]] = {
     Kind.NAME: lambda what, value: check_name(value, what),

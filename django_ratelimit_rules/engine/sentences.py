@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..exceptions import InvalidRule
+from .algorithms import DEFAULT
 from .durations import spell_duration
 from .fields import SPECS, Kind
 from .matching import NOT, OPERATORS, Match, Operand, operator_of
-from .rules import Action, Algorithm, Rule
+from .rules import Action, Rule
 
 
 def sentence(rule: Rule) -> str:
@@ -33,7 +34,7 @@ def _counting(rule: Rule) -> str:
     what = f" different {rule.count_distinct}" if rule.count_distinct else ""
     by = "by " + ", ".join(rule.characteristics) if rule.characteristics else "for everyone together"
     verb = "limit" if rule.action is Action.LIMIT else "log above"
-    how = "" if rule.algorithm is Algorithm.FIXED_WINDOW else f" ({rule.algorithm.replace('_', ' ')})"
+    how = "" if rule.algorithm is DEFAULT else f" ({rule.algorithm.label})"
     return f"{verb} {limit}{what} per {period} {by}{how}"
 
 

@@ -18,7 +18,6 @@ from .. import rulesets
 from ..conf import settings
 from ..engine import (
     Action,
-    Algorithm,
     Mode,
     Rule,
 )
@@ -118,8 +117,8 @@ def _terms(rule: Rule) -> Iterable[str]:
         yield "counts failed sign-ins only" if rule.response == {"login": "failed"} else "counts certain answers only"
     if rule.ban_for:
         yield f"whoever goes over it is refused for {spell_duration(rule.ban_for)}"
-    if rule.algorithm is Algorithm.TOKEN_BUCKET:
-        yield "refills evenly"
+    if rule.algorithm.public_note:
+        yield rule.algorithm.public_note
 
 
 def _condition(match: Any) -> str:

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Iterable
 
-from ..engine import Algorithm, Evaluation, Rule
+from ..engine import Evaluation, Rule
 from ..engine.comparison import nearest_limit, would_block
 from ..engine.plans import NONE, Terms
 from ..engine.results import BLOCK
@@ -80,11 +80,10 @@ def _chosen(number: int) -> bool:
 
 def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str, cost: float) -> int:
     """Return which refused call of its counter this is, over all processes where the counter knows it."""
-    # Only fixed windows keep a tally of refused calls; a ban stands still, and looking adds nothing.
-    if terms and not (evaluation.banned or terms.looked or cost == 0):
-        rule = terms.rule
-        if rule.algorithm is Algorithm.FIXED_WINDOW and rule.count_distinct is None:
-            return math.ceil((evaluation.count - evaluation.used) / cost)
+    # A ban stops the tally, and a call that was only looked at or costs nothing adds nothing to it.
+    tallied = terms and terms.rule.counting.tallies_refusals and not terms.looked
+    if tallied and not evaluation.banned and cost != 0:
+        return math.ceil((evaluation.count - evaluation.used) / cost)
     return log_sampling.nth(f"blocked.{limiter}.{evaluation.rule}.{key}")
 
 

@@ -12,15 +12,9 @@ from collections.abc import Iterable, Sequence
 from math import floor
 from typing import Any, Protocol
 
-from ..counters.memory import (
-    READERS,
-    WRITERS,
-    Counter,
-    Kind,
-    Look,
-    kind_of,
-)
+from ..counters.memory import READERS, WRITERS, Counter, Look
 from ..engine import Hit
+from ..engine.algorithms import DISTINCT_VALUES, FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET
 from ..engine.results import Number
 
 # What no counter has room for: every call goes the long way.
@@ -169,17 +163,35 @@ class Member:
                 self._cell.expires = 0
 
 
-CELLS: dict[Kind, type[Cell]] = {
-    Kind.FIXED: FixedCell,
-    Kind.SLIDING: SlidingCell,
-    Kind.BUCKET: BucketCell,
-    Kind.DISTINCT: Cell,
+class LongWayCell(Cell):
+    """A counter of an algorithm that has no short way."""
+
+    __slots__ = ()
+
+    def unsure(self, now: int) -> bool:
+        """Return True except during a ban, because :meth:`take` decides nothing."""
+        return self.banned_until <= now
+
+    def take(self, now: int) -> bool:
+        """See Way."""
+        return False
+
+    def undo(self) -> None:
+        """Do nothing, because no call is ever taken."""
+
+
+# Algorithms that are not listed count by their reader and writer alone, in a LongWayCell.
+CELLS: dict[str, type[Cell]] = {
+    FIXED_WINDOW: FixedCell,
+    SLIDING_WINDOW: SlidingCell,
+    TOKEN_BUCKET: BucketCell,
+    DISTINCT_VALUES: Cell,
 }
 
 
 def cell_of(hit: Hit) -> Cell:
     """Return a new, empty cell for the counter of a hit."""
-    return CELLS[kind_of(hit)](hit.limit, hit.period * 1000)
+    return CELLS.get(hit.rule.counting, LongWayCell)(hit.limit, hit.period * 1000)
 
 
 def way_of(hit: Hit, cell: Any) -> Way:
@@ -234,7 +246,7 @@ def settle(hits: Iterable[tuple[Hit, Cell]], cost: Number, now: int) -> None:
 
 def _look(hit: Hit, cell: Cell, cost: Number, now: int) -> Look:
     look = Look(hit, cell.length, cell if cell.expires > now else None)
-    READERS[kind_of(hit)](look, cost, now)
+    READERS[hit.rule.counting](look, cost, now)
     return look
 
 
@@ -243,7 +255,7 @@ def _write(look: Look, cell: Cell, cost: Number, now: int, charged: bool, ban: i
         cell.restart(now)
         if look.hit.member is not None:
             cell.members = set()
-    if WRITERS[kind_of(look.hit)](look, cell, cost, now, charged, ban):
+    if WRITERS[look.hit.rule.counting](look, cell, cost, now, charged, ban):
         if ban:
             cell.banned_until = now + ban
             cell.expires = max(cell.expires, now + ban)

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from django_ratelimit_rules.counters.memory import MemoryCounters
-from django_ratelimit_rules.engine import Algorithm
+from django_ratelimit_rules.engine.algorithms import ALGORITHMS
 from tests.counters.conftest import make_hit
 
 
@@ -22,7 +22,7 @@ def test_more_counters_than_it_holds_cost_no_sweep_each():
     assert store.hit([make_hit(value="2999")])[0].used == 2
 
 
-@pytest.mark.parametrize("algorithm", Algorithm)
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 def test_a_clock_that_is_set_gives_no_quota_and_makes_nobody_wait_longer(algorithm):
     """Report 12, where Redis is away."""
     store, real = MemoryCounters(), time.time

@@ -8,14 +8,13 @@ from redis.crc import key_slot
 from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.counters.redis import RedisCounters
+from django_ratelimit_rules.engine.algorithms import ALGORITHMS
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from tests.counters.conftest import make_hit
 from tests.servers import free_port
 
 EVERY_KIND = [
-    {"algorithm": "fixed_window"},
-    {"algorithm": "sliding_window"},
-    {"algorithm": "token_bucket"},
+    *({"algorithm": name} for name in ALGORITHMS),
     {"count_distinct": "project", "member": "7"},
     {"ban_for": 5},
 ]

@@ -13,7 +13,7 @@
     }
 
     const isUnused = (row, { actions, requirements }) => !actions.includes(field(row, "action").value)
-        || Object.entries(requirements).some(([name, text]) => field(row, name).value.trim() !== text);
+        || Object.entries(requirements).some(([name, allowed]) => !allowed.includes(field(row, name).value.trim()));
 
     const place = (row, name) => row.querySelector(`.fieldBox.field-${name}`)?.parentElement
         || row.querySelector(`.form-row.field-${name}`);
