@@ -100,7 +100,6 @@ elseif common then
 end
 
 local FIXED, SLIDING, BUCKET, DISTINCT = 0, 1, 2, 3
-local BLOCKS, LOOKED = 1, 2
 local algorithms, flags, limits, periods, bans = {}, {}, {}, {}, {}
 for i = 1, #KEYS do
   algorithms[i], flags[i], limits[i], periods[i], bans[i], first = struct.unpack(HIT, packed, first)
@@ -129,10 +128,6 @@ local function numbers(text, fewest, most)
     found[#found + 1] = number
   end
   return #found >= fewest and #found <= most and found or nil
-end
-
-local function has(i, flag)
-  return flags[i] % (2 * flag) >= flag
 end
 
 -- Milliseconds a stored key still lives, nil when it is over; one without expiry is given one. Strictly negative,
@@ -343,7 +338,7 @@ for i = 1, #KEYS do
     if not read then read, write = others() end
     read[algorithm](i)
   end
-  if reply[5 * i - 2] > 0 and verb ~= CHARGE and has(i, BLOCKS) then
+  if flags[i] % 2 == 1 and reply[5 * i - 2] > 0 and verb ~= CHARGE then
     last, blocked = i, true
     break
   end
@@ -357,7 +352,7 @@ end
 -- Charge everything or nothing. A cost of 0 writes nothing; a ban that runs stands still.
 if writes then
   for i = 1, last do
-    local at, algorithm, looked = 5 * i, algorithms[i], has(i, LOOKED)
+    local at, algorithm, looked = 5 * i, algorithms[i], flags[i] % 4 >= 2
     local state = reply[at - 2]
     if state < 2 and (cost > 0 or algorithm == DISTINCT) then
       local ban = state == 1 and verb == CHECK and bans[i] or 0
