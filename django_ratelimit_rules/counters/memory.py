@@ -39,7 +39,7 @@ class Counter:
 
 @dataclass(slots=True)
 class Look:
-    """The values that reading one counter returned, and those that writing it needs.
+    """The values that reading one counter returned, and the values that writing it needs.
 
     ``needed_until``: the stored counter must not expire before this time, unless the call is a peek.
     """
