@@ -312,7 +312,9 @@ class RulesFormSet(BaseRulesFormSet):
                 "name": spec.name,
                 "neutral": _as_input(spec.default),
                 "actions": spec.actions,
-                "requirements": {name: [_as_input(value) for value in allowed()] for name, allowed, _ in spec.requirements},
+                "requirements": {
+                    name: [_as_input(value) for value in allowed()] for name, allowed, _ in spec.requirements
+                },
             }
             for spec in SPECS.values()
             if spec.actions != ALL
