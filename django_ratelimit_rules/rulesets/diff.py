@@ -14,10 +14,10 @@ from ..engine.fields import SPECS, Kind, of_kind
 from ..exceptions import UNREADABLE, InvalidRule
 from . import yaml_writer
 from .text import (
-    PLAIN_DEFAULTS,
     RULESET_FIELDS,
     Plain,
     Rulesets,
+    plain_default,
     same,
 )
 
@@ -80,7 +80,7 @@ def _by_name(ruleset: Plain) -> dict[str, Any]:
 
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str], depth: int) -> Iterator[Change]:
     for name in names:
-        if same(*(fields.get(name, PLAIN_DEFAULTS.get(name)) for fields in (before, after))):
+        if same(*(fields.get(name, plain_default(name)) for fields in (before, after))):
             continue
         yield Change("~", f"{name}: {_shown(name, before)} → {_shown(name, after)}", depth)
 
@@ -90,7 +90,7 @@ def _shown(name: str, said: Mapping[str, Any]) -> str:
         # Quotes only where there is something to tell apart from the words around it.
         bare = _is_bare(name) and isinstance(said[name], str) and said[name].isprintable()
         return said[name] if bare else yaml_writer.inline(said[name])
-    default = PLAIN_DEFAULTS.get(name)
+    default = plain_default(name)
     if name in DEFAULT_WORDS or default is None or default == "":
         return DEFAULT_WORDS.get(name, "none")
     return yaml_writer.inline(default)

@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -280,9 +279,15 @@ def _rule(fields: Mapping[str, Any]) -> Plain:
         # As most fields of most rules are.
         if value is not spec.default and name != "name":
             value = _value(spec, value)
-            if value != PLAIN_DEFAULTS[name]:
+            if value != plain_default(name):
                 said[name] = value
     return said
+
+
+def plain_default(name: str) -> Any:
+    """Return the plain value of a field that a rule does not state. Fields of rulesets have none."""
+    spec = SPECS.get(name)
+    return None if spec is None else _value(spec, spec.default)
 
 
 def _value(spec: FieldSpec, value: Any) -> Any:
@@ -294,8 +299,9 @@ def _value(spec: FieldSpec, value: Any) -> Any:
         return "computed"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
-    if isinstance(value, Enum):
-        return value.value
+    if isinstance(value, str):
+        # An action or an algorithm.
+        return str(value)
     if isinstance(value, tuple):
         return list(value)
     return value
@@ -321,7 +327,3 @@ def _is_json(value: Any, depth: int) -> bool:
 def _lines(text: str) -> str:
     """Return a text with the line ends that it had before a browser posted it."""
     return text.replace("\r\n", "\n")
-
-
-# The values of fields that a rule does not state.
-PLAIN_DEFAULTS = {name: _value(spec, spec.default) for name, spec in SPECS.items()}

@@ -67,7 +67,7 @@ def test_a_moved_path_warns_and_leads_to_the_new_one(old, new, monkeypatch):
     is_module = "." not in old
     module = f"{PACKAGE}.{old}" if is_module else f"{PACKAGE}.{old.rpartition('.')[0]}"
     monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.warns(DeprecationWarning, match=r"has moved.*This path goes in 1\.2"):
+    with pytest.warns(DeprecationWarning, match=r"is deprecated and will be removed in 1\.2"):
         shim = import_module(module)
     there = resolve_name(f"{PACKAGE}.{new}")
     if is_module:

@@ -15,7 +15,12 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from prometheus_client import REGISTRY
 
+from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.conf import DEFAULTS, PREFIX
+from django_ratelimit_rules.engine import FailureMode
+from django_ratelimit_rules.monitoring import metrics
+from django_ratelimit_rules.signals import ComparisonEvent, FailureEvent, NearLimitEvent
+from django_ratelimit_rules.testing import override_ruleset
 from tests import docs
 from tests.docs.pages import PAGES, ROOT, blocks, headings, inline, links, taken, text_of
 
@@ -100,12 +105,26 @@ def test_the_table_of_metrics_lists_all_of_them_with_their_labels():
         for cell, labels in rows
         for name in re.findall("`(.*?)`", cell)
     }
-    collectors = {
-        collector
-        for name, collector in REGISTRY._names_to_collectors.items()
-        if name.startswith("django_rate_limiter_")
+    rule = Rule("one", limit=1, period=60)
+    with override_ruleset("documented", [rule]):
+        result = Limiter("documented").check({})
+        metrics.count_error(FailureEvent("documented", OSError(), FailureMode.OPEN))
+        metrics.count_near(NearLimitEvent("documented", rule, 1, 1, "key"))
+        metrics.count_comparison(ComparisonEvent("documented", result, False, "match", False))
+        shown = _labels_of_metrics()
+    assert said.keys() == shown.keys()
+    assert {name: found - {said[name], (*said[name], "le")} for name, found in shown.items()} == dict.fromkeys(
+        shown, set()
+    )
+    assert all(shown.values())
+
+
+def _labels_of_metrics() -> dict[str, set[tuple[str, ...]]]:
+    return {
+        metric.name: {tuple(sample.labels) for sample in metric.samples}
+        for metric in REGISTRY.collect()
+        if metric.name.startswith("django_rate_limiter_")
     }
-    assert said == {collector._name: collector._labelnames for collector in collectors}
 
 
 def test_a_benchmark_that_is_named_exists():

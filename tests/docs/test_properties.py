@@ -28,5 +28,7 @@ def test_the_table_names_the_built_in_properties_and_families():
     named = {name for row in rows for name in re.findall("`(.*?)`", row)}
     families = {f"{name.partition('.')[0]}.*" for name in named if "." in name}
     assert {name for name in named if "." not in name} | families == {
-        name for name, known in known_properties().items() if known.provider is None and known.description
+        name
+        for name, known in known_properties().items()
+        if name not in registry.registry.properties and known.description
     }
