@@ -1,27 +1,47 @@
 """The operators' pages: rulesets, each with its rules inline in the order of their evaluation.
 
 - ``ruleset_form/`` is the page of one ruleset, ``changelist`` the list of all.
-- ``pages/`` are those that Django's admin does not have; ``charts/`` are their pictures.
-- ``permissions`` says who may do what; ``operations`` joins all of it into one ``ModelAdmin``.
+- ``pages/`` are the pages that Django's admin does not have, each a class; ``charts/`` are their pictures.
+- ``permissions`` says who may do what, ``saving`` keeps versions, ``links`` are the addresses within one site.
+
+``RulesetAdmin`` joins them. A new page is a class with its template, and its place in ``RulesetAdmin.pages``.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db import models
+from django.db.models import QuerySet
 from django.forms import Textarea
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from ..engine.fields import Section, lines_of
 from ..identifiers import registry
 from ..models import Rule, Ruleset
-from .changelist import Listing
-from .operations import GuardedInline, Operations
+from . import changelist, permissions
+from .charts import divergence
+from .links import Links
+from .pages.base import AdminPage
+from .pages.explain import ExplainPage
+from .pages.history import DeletedPage, PastPage, RestorePage, UndeletePage, versions
+from .pages.import_export import ExportAllPage, ExportPage, ImportPage
+from .pages.live import LivePage, charts
+from .pages.replay import ReplayEditedPage, ReplayPage
+from .pages.suggest import SuggestPage
+from .pages.switch import SwitchPage, TurnPage
+from .permissions import Guarded
+from .ruleset_form import other_tiers
 from .ruleset_form.formset import RuleForm, copy_of
+from .ruleset_form.guarded import GuardedInline
+from .ruleset_form.rows import Allowed
+from .ruleset_form.ruleset import RulesetForm
+from .saving import Versioned
 
 if TYPE_CHECKING:
     BaseInline = admin.StackedInline[Rule, Ruleset]
@@ -52,11 +72,20 @@ class RuleInline(GuardedInline, BaseInline):
 
 
 @admin.register(Ruleset)
-class RulesetAdmin(Operations, Listing, BaseAdmin):
-    """One page per limiter."""
+class RulesetAdmin(Versioned, Guarded, BaseAdmin):
+    """One page per limiter, and the pages that Django's admin does not have."""
 
+    # In the order of their links. The routes with a fixed beginning come before those that begin with a ruleset's key.
+    pages: tuple[type[AdminPage], ...] = (
+        *(LivePage, ExplainPage, ReplayPage, SuggestPage, ExportAllPage, ImportPage),
+        *(DeletedPage, PastPage, UndeletePage),
+        *(SwitchPage, TurnPage, ExportPage, RestorePage, ReplayEditedPage),
+    )
+    form = RulesetForm
     inlines = (RuleInline,)
-    list_display = ("name", "look", "mode_in_short", "number_of_rules", "summary", "changed")
+    list_display = (
+        *("name", "look", changelist.mode_in_short, changelist.number_of_rules, changelist.summary, changelist.changed),
+    )  # type: ignore[assignment]  # django-stubs know columns of str and bool only
     list_filter = ("mode", "failure_mode", "rules__action", "updated_at")
     search_fields = ("name", "description", "rules__name")
     readonly_fields = ("version_in_force", "properties")
@@ -72,14 +101,103 @@ class RulesetAdmin(Operations, Listing, BaseAdmin):
         css = {"all": ("django_ratelimit_rules/admin.css", "django_ratelimit_rules/explain.css")}
         js = tuple(f"django_ratelimit_rules/{name}.js" for name in SCRIPTS)
 
+    @cached_property
+    def links(self) -> Links:
+        """The links within the site that serves these pages."""
+        return Links(self.admin_site.name)
+
+    @cached_property
+    def served(self) -> list[AdminPage]:
+        """The pages as this site serves them."""
+        return [page(self) for page in self.pages]
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the routes of all pages."""
+        return [*(page.path() for page in self.served), *super().get_urls()]
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[changelist.RulesetList]:
+        """Return the list with rules."""
+        return changelist.RulesetList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Search in rulesets and in the names of their rules."""
+        return changelist.search(queryset, search_term), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Link to the pages that the user may open."""
+        links = [link for page in self.served if page.is_open_to(request) for link in page.list_links()]
+        return super().changelist_view(request, {**(extra_context or {}), "page_links": links})
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave open what the user may change."""
+        fixed = [*super().get_readonly_fields(request, obj)]
+        if not permissions.may(request, permissions.SWITCH):
+            fixed.append("mode")
+        if not permissions.may(request, permissions.LIMITS):
+            fixed += ["name", "description", "failure_mode", "partition_by"]
+        return fixed
+
     def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
-        """Open the rules that the address names, and offer the copy of one that it asks for."""
+        """Open the rules that the address names, and offer the copy or the override that it asks for."""
         options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
+        overriding = other_tiers.override(request, obj)
+        if overriding:
+            options["initial"] = overriding
         if isinstance(inline, RuleInline):
             options["opened"] = request.GET.getlist("open")
             if COPY in request.GET and request.method == "GET" and obj.pk:
                 options["initial"] = [copy_of(rule) for rule in obj.rules.all() if rule.name == request.GET[COPY]]
         return options
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Ruleset | None = None,
+    ) -> HttpResponse:
+        """Show the rules of the other tiers, the last hour, and links to the pages that the user may open."""
+        context |= other_tiers.panels(request, obj)
+        context["limiter"] = obj.name if obj else request.GET.get("name", "")
+        turn = self.links if permissions.may(request, permissions.LIMITS) else None
+        for inline in context["inline_admin_formsets"]:
+            copy = f"{inline.formset.prefix}-{inline.formset.initial_form_count()}" if inline.has_add_permission else ""
+            inline.formset.allowed = Allowed(inline.has_change_permission, inline.has_delete_permission, copy, turn)
+        if obj is not None:
+            open_pages = [page for page in self.served if page.is_open_to(request)]
+            context["page_links"] = [link for page in open_pages for link in page.ruleset_links(obj)]
+            context["divergence"] = divergence.sentences(obj.name)
+            _add_charts(context, obj.name)
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the versions of a ruleset, each with what it changed, above Django's own log."""
+        ruleset = self.get_object(request, object_id)
+        context = dict(extra_context or {})
+        if ruleset is not None:
+            context |= {"ruleset": ruleset, "now": ruleset.version}
+            context |= versions(request, self.links, ruleset.name, ruleset)
+            context["may_restore"] = self.has_change_permission(request, ruleset)
+        return super().history_view(request, object_id, context)
+
+    @admin.display(description="now")
+    def look(self, ruleset: Ruleset) -> SafeString:
+        """The links to the pages that show what a ruleset does."""
+        return changelist.look(ruleset, self.links)
+
+    @admin.display(description="Version")
+    def version_in_force(self, ruleset: Ruleset) -> SafeString | str:
+        """The number of the version, and the way to all of them."""
+        if not ruleset.pk:
+            return "-"
+        history = self.links.to("history", ruleset.pk)
+        return format_html('{} (<a href="{}">history</a>)', ruleset.version or "none kept yet", history)
 
     @admin.display(description="Properties")
     def properties(self, _ruleset: Ruleset) -> SafeString:
@@ -88,3 +206,10 @@ class RulesetAdmin(Operations, Listing, BaseAdmin):
         rows = ((each.name, each.description or "given by the code", ", ".join(each.choices)) for each in known)
         lines = format_html_join("", "<tr><td><code>{}</code></td><td>{}</td><td>{}</td></tr>", rows)
         return format_html('<table class="ratelimit-properties">{}</table>', lines)
+
+
+def _add_charts(context: dict[str, Any], limiter: str) -> None:
+    drawn = charts(limiter)
+    for inline in context["inline_admin_formsets"] if drawn else ():
+        for form in inline.formset.initial_forms:
+            form.instance.chart = drawn.get(form.saved_name, drawn[""])

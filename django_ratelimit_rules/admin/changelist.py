@@ -1,4 +1,4 @@
-"""The list of rulesets: what stands in its columns, and how it is searched, in a few queries however long rulesets are.
+"""The list of rulesets: its columns and its search, in a few queries however long rulesets are.
 
 Rulesets go in, safe HTML comes out.
 """
@@ -19,7 +19,7 @@ from django.utils.timesince import timesince
 
 from ..engine.rules import NAME
 from ..models import Rule, Ruleset
-from .pages.base import Pages, page_url
+from .links import Links
 from .ruleset_form.summaries import rules_summary
 
 SUMMARY_RULES = 3
@@ -41,57 +41,52 @@ class RulesetList(ChangeList):
         return super().get_queryset(request, exclude_parameters).prefetch_related(first)
 
 
-class Listing(Pages):
-    """Mixed into the admin of rulesets."""
+def search(queryset: QuerySet[Any], search_term: str) -> QuerySet[Any]:
+    """Return the rulesets that name each word, themselves or in the name of a rule."""
+    for word in smart_split(search_term):
+        if word.startswith(('"', "'")) and word[0] == word[-1]:
+            word = unescape_string_literal(word)
+        rule = Exists(Rule.objects.filter(ruleset=OuterRef("pk"), name__icontains=word))
+        queryset = queryset.filter(Q(name__icontains=word) | Q(description__icontains=word) | rule)
+    return queryset
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
-        """Return the list with rules."""
-        return RulesetList
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find rulesets that name each word, themselves or in the name of a rule."""
-        for word in smart_split(search_term):
-            if word.startswith(('"', "'")) and word[0] == word[-1]:
-                word = unescape_string_literal(word)
-            rule = Exists(Rule.objects.filter(ruleset=OuterRef("pk"), name__icontains=word))
-            queryset = queryset.filter(Q(name__icontains=word) | Q(description__icontains=word) | rule)
-        return queryset, False
+@admin.display(description="mode", ordering="mode")
+def mode_in_short(ruleset: Ruleset) -> SafeString | str:
+    """The mode, without its explanation; a ruleset that states none enforces. Others stand out."""
+    if ruleset.mode in ("", "enforce"):
+        return "enforce"
+    return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
 
-    @admin.display(description="mode", ordering="mode")
-    def mode_in_short(self, ruleset: Ruleset) -> SafeString | str:
-        """The mode, without its explanation; a ruleset that states none enforces. Others stand out."""
-        if ruleset.mode in ("", "enforce"):
-            return "enforce"
-        return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
 
-    @admin.display(description="rules", ordering="rule_count")
-    def number_of_rules(self, ruleset: Any) -> int:
-        """How many rules there are, disabled ones included."""
-        count: int = ruleset.rule_count
-        return count
+@admin.display(description="rules", ordering="rule_count")
+def number_of_rules(ruleset: Any) -> int:
+    """How many rules there are, disabled ones included."""
+    count: int = ruleset.rule_count
+    return count
 
-    @admin.display(description="summary")
-    def summary(self, ruleset: Any) -> SafeString:
-        """The first rules, as sentences."""
-        return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
 
-    @admin.display(description="changed", ordering="updated_at")
-    def changed(self, ruleset: Ruleset) -> SafeString:
-        """How long ago something was changed."""
-        when, ago = ruleset.updated_at.isoformat(timespec="seconds"), timesince(ruleset.updated_at, depth=1)
-        return format_html('<time datetime="{}" title="{}">{} ago</time>', when, when, ago)
+@admin.display(description="summary")
+def summary(ruleset: Any) -> SafeString:
+    """The first rules, as sentences."""
+    return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
 
-    @admin.display(description="now")
-    def look(self, ruleset: Ruleset) -> SafeString:
-        """The ways to see what a ruleset does, beside its name: during an incident they are what is looked for."""
-        if not NAME.fullmatch(ruleset.name):
-            # Written past the admin: the list must open all the same, or nobody could put it right.
-            return format_html("{}", "no limiter's name")
-        return format_html(
-            '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
-            '<a href="{}?limiter={}">Explain<span class="visually-hidden">: {}</span></a>',
-            *(page_url("live", ruleset.name), ruleset.name),
-            *(page_url("explain"), ruleset.name, ruleset.name),
-        )
+
+@admin.display(description="changed", ordering="updated_at")
+def changed(ruleset: Ruleset) -> SafeString:
+    """How long ago something was changed."""
+    when, ago = ruleset.updated_at.isoformat(timespec="seconds"), timesince(ruleset.updated_at, depth=1)
+    return format_html('<time datetime="{}" title="{}">{} ago</time>', when, when, ago)
+
+
+def look(ruleset: Ruleset, links: Links) -> SafeString:
+    """Return links to the pages that show what a ruleset does, because operators look for them during an incident."""
+    if not NAME.fullmatch(ruleset.name):
+        # The list must open in spite of a name that was written past the admin, so that it can be corrected there.
+        return format_html("{}", "no limiter's name")
+    return format_html(
+        '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
+        '<a href="{}">Explain<span class="visually-hidden">: {}</span></a>',
+        *(links.to("live", ruleset.name), ruleset.name),
+        *(links.to("explain", limiter=ruleset.name), ruleset.name),
+    )

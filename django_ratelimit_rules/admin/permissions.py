@@ -18,6 +18,7 @@ from ..rulesets.text import Plain, Rulesets, same
 APP = "django_ratelimit_rules"
 VIEW = "view_ruleset"
 LIMITS, SKIPS, SWITCH, RESET = "change_limits", "write_skip_rules", "switch_rulesets", "reset_counters"
+WRITES = (LIMITS, SKIPS, SWITCH)
 WORDS = {
     LIMITS: "change limits",
     SKIPS: "write rules that let requests through (skip)",
@@ -34,7 +35,12 @@ def may(request: HttpRequest, *permissions: str) -> bool:
 def require(request: HttpRequest, *permissions: str) -> None:
     """Raise PermissionDenied unless the user has one of these permissions."""
     if not may(request, *permissions):
-        raise PermissionDenied(f"You may not {' or '.join(WORDS[permission] for permission in permissions)}.")
+        raise PermissionDenied(refusal(*permissions))
+
+
+def refusal(*permissions: str) -> str:
+    """Return the sentence for a user without any of these permissions. Returns an empty string without permissions."""
+    return f"You may not {' or '.join(WORDS[permission] for permission in permissions)}." if permissions else ""
 
 
 def missing(request: HttpRequest, before: Rulesets, after: Rulesets) -> list[str]:
@@ -103,7 +109,7 @@ def _rules(ruleset: Plain) -> dict[str, Any]:
 class Guarded:
     """Mixed into the admin of rulesets and its inline: reading needs any permission here, writing the right one."""
 
-    writes: tuple[str, ...] = (LIMITS, SKIPS, SWITCH)
+    writes: tuple[str, ...] = WRITES
     adds: tuple[str, ...] = (LIMITS,)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:

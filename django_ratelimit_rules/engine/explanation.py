@@ -7,7 +7,7 @@ A ruleset and a function that tells a property's canonical text go in, and what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from ..exceptions import CallableFailed
@@ -91,6 +91,23 @@ class Explanation:
         for rule in said["rules"]:
             rule["misses"] = [miss._asdict() for miss in rule["misses"]]
         return said
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Explanation:
+        """Return the explanation that :meth:`as_dict` wrote. Ignores other keys.
+
+        Raises LookupError, TypeError or ValueError if these dictionaries hold no explanation.
+        """
+        rules = tuple(
+            ExplainedRule(
+                **rule
+                | {"standing": Standing(rule["standing"]), "misses": tuple(Miss(**miss) for miss in rule["misses"])}
+            )
+            for rule in stored["rules"]
+        )
+        values = tuple((name, text) for name, text in stored["values"])
+        typed = {"mode": Mode(stored["mode"]), "action": Outcome(stored["action"]), "values": values, "rules": rules}
+        return cls(**{each.name: stored[each.name] for each in fields(cls)} | typed)
 
 
 class Traced(NamedTuple):

@@ -88,7 +88,7 @@ def confirm(client: Client, url: str, reason: str = "because", **data: Any) -> A
     """Open a page, or send a text to it, and press the button of what it shows."""
     shown = client.post(url, data) if data else client.get(url)
     assert shown.status_code == 200, shown
-    step = shown.context["step"]
+    step = shown.context["pending"]
     return client.post(url, {**step.hidden, "confirmed": shown.context["seen"], "reason": reason})
 
 

@@ -25,6 +25,9 @@ from ...identifiers import registry
 from ..ruleset_form.fields import ConditionsField
 
 METHODS = registry.find("method").choices
+# The fields that a link to the page may fill. With ASK it is answered at once, because looking changes nothing.
+ASKABLE = ("limiter", "user", "ip", "path", "method")
+ASK = "explain"
 # What a made-up request is made of.
 OF_REQUEST = ("user", "ip", "path", "headers")
 

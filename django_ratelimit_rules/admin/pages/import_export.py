@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import URLPattern
+from django.http import HttpRequest, HttpResponse
 
 from ...conf import settings
 from ...exceptions import InvalidRulesFile
+from ...models import Ruleset
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
 from ...rulesets.file import MAX_BYTES
 from ...rulesets.tiers import TierRules
 from .. import permissions
-from .base import Pages, page_url
-from .confirmation import Step, confirm
+from ..links import Link, Links
+from .base import AdminPage
+from .confirmation import PendingChange, confirm
 
 # What a confirmation sends besides the text.
 ROOM = 10_000
@@ -63,44 +63,59 @@ class ImportForm(forms.Form):
         return said
 
 
-class Transfer(Pages):
-    """Export and import of rulesets."""
+class ExportAllPage(AdminPage):
+    """All rulesets as a file."""
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the pages."""
-        return [
-            self.route("export/", self.export_view, "export_all"),
-            self.route("import/", self.import_view, "import"),
-            self.route("<path:object_id>/export/", self.export_view, "export"),
-            *super().get_urls(),
-        ]
+    name, route = "export_all", "export/"
+    list_label = "Export"
 
-    def export_view(self, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
-        """Send one ruleset, or all, as a file."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
-        ruleset = self.get_object(request, object_id) if object_id else None
-        if object_id and ruleset is None:
-            raise Http404
-        text = ruleset_text.dump(ruleset_text.stored([ruleset.name])) if ruleset else ruleset_text.stored_text()
-        name = f"{ruleset.name}.yaml" if ruleset else "rulesets.yaml"
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)
+    def respond(self, request: HttpRequest) -> HttpResponse:
+        """Send the file."""
+        return _download("rulesets.yaml", ruleset_text.stored_text())
 
-    def import_view(self, request: HttpRequest) -> HttpResponse:
-        """Take a text, show what it would change, and apply it once that is confirmed."""
-        permissions.require(request, permissions.LIMITS, permissions.SKIPS, permissions.SWITCH)
+
+class ExportPage(AdminPage):
+    """One ruleset as a file."""
+
+    name, route = "export", "<path:object_id>/export/"
+    ruleset_label = "Export"
+
+    def respond(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Send the file."""
+        name = self.ruleset(request, object_id).name
+        return _download(f"{name}.yaml", ruleset_text.dump(ruleset_text.stored([name])))
+
+    def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
+        """Yield the link to the file of this ruleset."""
+        yield Link(self.ruleset_label, self.links.to(self.name, ruleset.pk))
+
+
+class ImportPage(AdminPage):
+    """Takes rulesets as text, shows what they would change, and applies them once that is confirmed."""
+
+    name, route = "import", "import/"
+    title = "Import rulesets"
+    template = "django_ratelimit_rules/import.html"
+    needs = permissions.WRITES
+    list_label = "Import"
+
+    def respond(self, request: HttpRequest) -> HttpResponse:
+        """Ask for the text, or for the confirmation, or import."""
         form = ImportForm(request.POST or None, request.FILES or None)
         if request.method == "POST" and form.is_valid():
-            return confirm(self, request, _step(form.cleaned_data))
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Import rulesets", "form": form}
-        return TemplateResponse(request, "django_ratelimit_rules/import.html", context)
+            return confirm(self, request, _pending(form.cleaned_data, self.links))
+        return self.render(request, {"form": form})
 
 
-def _step(said: dict[str, Any]) -> Step:
+def _download(name: str, text: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type="application/yaml; charset=utf-8", headers=headers)
+
+
+def _pending(said: dict[str, Any], links: Links) -> PendingChange:
     rulesets: dict[str, TierRules] = said["rulesets"]
     source = said.get("name") or "a text"
-    return Step(
+    return PendingChange(
         title="Import rulesets",
         action=f"imported {source}",
         button="Import",
@@ -108,7 +123,7 @@ def _step(said: dict[str, Any]) -> Step:
         before=ruleset_text.stored(rulesets),
         after={name: ruleset_text.of_tier(tier) for name, tier in rulesets.items()},
         perform=lambda author: history.apply(rulesets, author),
-        done=page_url("changelist"),
-        said=["All of this or nothing. Other rulesets stay as they are; counters go on where rule names stay."],
+        done=links.to("changelist"),
+        effects=["All of this or nothing. Other rulesets stay as they are; counters go on where rule names stay."],
         hidden={"text": said["text"], "name": said.get("name") or ""},
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import URLPattern
-from django.utils.http import urlencode
+from django.http import HttpRequest
+from django.urls import NoReverseMatch
 from django.utils.safestring import SafeString
 
 from ... import rulesets
@@ -24,8 +23,9 @@ from ...monitoring.fullest_counters import Heavy
 from ...monitoring.last_hour import LastHour
 from ...rulesets import limiter_names
 from ..charts.sparkline import Charts, Mark
-from .base import Pages, page_url
-from .explain import ASK
+from ..links import Link, Links
+from .base import AdminPage
+from .explain_form import ASK
 
 # Not the escapes of a counter's key, its digests, and networks.
 _PLAIN = re.compile(r"[0-9a-fA-F.:-]+")
@@ -33,30 +33,30 @@ ASKED_BY = (("ip",), ("user",))
 OFF = "Not counted: RATELIMIT_RULES_LIVE is off."
 
 
-class Live(Pages):
-    """The page of a limiter's last hour."""
+class LivePage(AdminPage):
+    """A limiter's last hour: what each rule in force met, and the fullest counters."""
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the page."""
-        return [self.route("live/<slug:limiter>/", self.live_view, "live"), *super().get_urls()]
+    name, route = "live", "live/<slug:limiter>/"
+    template = "django_ratelimit_rules/live.html"
+    ruleset_label = "Live"
 
-    def live_view(self, request: HttpRequest, limiter: str) -> HttpResponse:
-        """Show what each rule in force met, and the fullest counters."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+    def context(self, request: HttpRequest, limiter: str) -> dict[str, Any]:
+        """Return the hour, or the problem that hides it."""
         context: dict[str, Any] = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
             "title": f"Live: {limiter}",
             "limiter": limiter,
             "limiters": limiter_names.chosen(),
             "ruleset": Ruleset.objects.filter(name=limiter).first(),
         }
         try:
-            context |= _panel(limiter)
+            return context | _panel(limiter, self.links)
         except CountersUnavailable as error:
-            context["problem"] = str(error)
-        return TemplateResponse(request, "django_ratelimit_rules/live.html", context)
+            return context | {"problem": str(error)}
+
+    def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
+        """Yield the link to the ruleset's hour, unless a name written past the admin fits no address."""
+        with suppress(NoReverseMatch):
+            yield Link(self.ruleset_label, self.links.to(self.name, ruleset.name))
 
 
 def charts(limiter: str) -> dict[str, SafeString]:
@@ -73,7 +73,7 @@ def charts(limiter: str) -> dict[str, SafeString]:
     return {**found, "": drawn.of("", hour.of(""))}
 
 
-def _panel(limiter: str) -> dict[str, Any]:
+def _panel(limiter: str, links: Links) -> dict[str, Any]:
     hour = last_hour.of_limiter(limiter)
     if hour is None:
         return {"problem": OFF}
@@ -91,37 +91,36 @@ def _panel(limiter: str) -> dict[str, Any]:
         "all": drawn.of("all calls", hour.all),
         "lines": lines,
         "gone": gone,
-        **_heaviest(limiter, effective.ruleset),
+        **_heaviest(limiter, effective.ruleset, links),
     }
 
 
-def _heaviest(limiter: str, ruleset: Rules) -> dict[str, Any]:
+def _heaviest(limiter: str, ruleset: Rules, links: Links) -> dict[str, Any]:
     try:
         heaviest = fullest_counters.heaviest(limiter)
     except CountersUnavailable as error:
         # Odd data under one key: the hour is told all the same.
         return {"heavy_problem": str(error)}
-    return {"heaviest": heaviest, "heavy": [_shown(limiter, heavy, ruleset) for heavy in heaviest.counters]}
+    return {"heaviest": heaviest, "heavy": [_shown(limiter, heavy, ruleset, links) for heavy in heaviest.counters]}
 
 
-def _shown(limiter: str, heavy: Heavy, ruleset: Rules) -> dict[str, Any]:
+def _shown(limiter: str, heavy: Heavy, ruleset: Rules, links: Links) -> dict[str, Any]:
     return {
         **heavy._asdict(),
         "reset": spell_span(1000 * heavy.reset_after),
         "full": heavy.banned or heavy.used >= heavy.limit,
         # Whom a full log counter counts waits for nothing: an operator looks here for those who do.
         "blocks": any(rule.name == heavy.rule and rule.action is Action.LIMIT for rule in ruleset.rules),
-        "explain": _explained(limiter, heavy, ruleset),
+        "explain": _explained(limiter, heavy, ruleset, links),
     }
 
 
-def _explained(limiter: str, heavy: Heavy, ruleset: Rules) -> str:
+def _explained(limiter: str, heavy: Heavy, ruleset: Rules, links: Links) -> str:
     """Return the address that explains who is counted, where a counter tells that: by one address or one user."""
     by = next((rule.characteristics for rule in ruleset.rules if rule.name == heavy.rule), ())
     if by not in ASKED_BY or not _PLAIN.fullmatch(heavy.who):
         return ""
-    asked = {"limiter": limiter, by[0]: heavy.who, ASK: "now"}
-    return f"{page_url('explain')}?{urlencode(asked)}"
+    return links.to("explain", limiter=limiter, **{by[0]: heavy.who, ASK: "now"})
 
 
 def _marks(limiter: str, hour: LastHour) -> list[Mark]:

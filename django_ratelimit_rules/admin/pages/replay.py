@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import URLPattern
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -28,8 +26,8 @@ from ...replay.runner import Blocked
 from ...replay.text_report import moment, share
 from ...rulesets import file as rules_file
 from ...rulesets import text as ruleset_text
-from ..charts.columns import Stack, hidden_table, picture
-from .base import Pages
+from ..charts.svg import Stack, figure, hidden_table
+from .base import AdminPage
 from .traffic_form import TooLarge, TrafficForm
 
 MOST_SHOWN = 20
@@ -75,60 +73,49 @@ class ReplayForm(TrafficForm):
         return drafts.drafts({limiter: draft[limiter]})[limiter], live
 
 
-class Replays(Pages):
-    """The page that replays, and the way to it from a ruleset that is being edited."""
+class ReplayPage(AdminPage):
+    """Runs a draft over recorded traffic."""
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the pages."""
-        return [
-            self.route("replay/", self.replay_view, "replay"),
-            self.route("<path:object_id>/replay/", self.replay_edited_view, "replay_edited"),
-            *super().get_urls(),
-        ]
+    name, route = "replay", "replay/"
+    title = "Replay"
+    template = "django_ratelimit_rules/replay.html"
+    list_label = ruleset_label = "Replay"
 
-    def replay_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask for draft and traffic; when both are there, run it."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+    def context(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the form, and what a valid one did."""
         if request.method == "POST" and "replay" in request.POST:
             form = ReplayForm(request.POST, request.FILES)
-            found = _found(form) if form.is_valid() else {}
-            return self._replay_page(request, form, found)
+            return _context(form, _replayed(form) if form.is_valid() else {})
         limiter = (request.POST.get("limiter") or request.GET.get("limiter", "")).replace("\0", "")
         draft = request.POST.get("draft") or ruleset_text.dump(ruleset_text.stored([limiter]))
-        return self._replay_page(request, _form(limiter, draft))
+        return _context(_form(limiter, draft))
 
-    def replay_edited_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take a ruleset's page as it was edited for the draft. Nothing is saved."""
-        ruleset = self.get_object(request, object_id)
-        if ruleset is None:
-            raise Http404
-        if not self.has_view_permission(request, ruleset):
-            raise PermissionDenied
+
+class ReplayEditedPage(AdminPage):
+    """Takes a ruleset's page as it was edited for the draft. Nothing is saved."""
+
+    name, route = "replay_edited", "<path:object_id>/replay/"
+    title = ReplayPage.title
+    template = ReplayPage.template
+
+    def respond(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the form with the draft, or the ruleset's page again with its errors."""
+        ruleset, admin = self.ruleset(request, object_id), self.admin
         if request.method != "POST":
-            return self._replay_page(
-                request, _form(ruleset.name, ruleset_text.dump(ruleset_text.stored([ruleset.name])))
-            )
-        form: Any = self.get_form(request, ruleset, change=True)(request.POST, request.FILES, instance=ruleset)
-        formsets: Any = self._create_formsets(request, ruleset, change=True)[0]  # type: ignore[attr-defined]
+            draft = ruleset_text.dump(ruleset_text.stored([ruleset.name]))
+            return self.render(request, _context(_form(ruleset.name, draft)))
+        form: Any = admin.get_form(request, ruleset, change=True)(request.POST, request.FILES, instance=ruleset)
+        formsets: Any = admin._create_formsets(request, ruleset, change=True)[0]  # type: ignore[attr-defined]
         if not form.is_valid() or not all(formset.is_valid() for formset in formsets):
-            # The page again, with its errors: what is not valid is not saved there.
-            return self.changeform_view(request, object_id)
+            # Show the page again with its errors. Django saves no page that is invalid.
+            return admin.changeform_view(request, object_id)
         rules = [each.instance for formset in formsets for each in formset.forms if formset._is_rule(each)]
         rules.sort(key=lambda rule: (rule.position or 0, rule.pk or 2**63))
-        return self._replay_page(request, _form(ruleset.name, _text(form.instance, rules)))
+        return self.render(request, _context(_form(ruleset.name, _text(form.instance, rules))))
 
-    def _replay_page(self, request: HttpRequest, form: ReplayForm, found: dict[str, Any] | None = None) -> HttpResponse:
-        limiter = form["limiter"].value()
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": "Replay",
-            "form": form,
-            "ruleset": Ruleset.objects.named(limiter),
-            **(found or {}),
-        }
-        return TemplateResponse(request, "django_ratelimit_rules/replay.html", context)
+
+def _context(form: ReplayForm, replayed: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"form": form, "ruleset": Ruleset.objects.named(form["limiter"].value()), **(replayed or {})}
 
 
 def _form(limiter: str, draft: str) -> ReplayForm:
@@ -139,7 +126,7 @@ def _text(ruleset: Ruleset, rules: list[Rule]) -> str:
     return ruleset_text.dump({ruleset.name: ruleset_text.of_row(ruleset, rules)})
 
 
-def _found(form: ReplayForm) -> dict[str, Any]:
+def _replayed(form: ReplayForm) -> dict[str, Any]:
     """Return what a replay says, as the page shows it."""
     draft, live = form.rulesets()
     if draft is None:
@@ -213,7 +200,7 @@ def _chart(only: Replay) -> SafeString | str:
         *(f"{max(each.calls for each in columns):,}", spell_span(width)),
     )
     ends = moment(columns[0].start), moment(columns[-1].start + width)
-    drawn = picture("ratelimit-replay", f"{only.limiter}: the traffic over time", caption, stacks, ends, STEP)
+    drawn = figure("ratelimit-replay", f"{only.limiter}: the traffic over time", caption, stacks, ends, STEP)
     span, rows = only.draft.course.columns(ROWS)
     table = hidden_table(
         f"The traffic by {spell_span(span)}",

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import URLPattern
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -21,9 +19,9 @@ from ...monitoring import fullest_counters
 from ...replay import distribution, suggestion_text
 from ...replay.distribution import PERCENTILES, Distribution
 from ...replay.text_report import plural
-from ..charts.columns import Stack, hidden_table, picture
+from ..charts.svg import Stack, figure, hidden_table
 from ..ruleset_form.fields import ConditionsField
-from .base import Pages
+from .base import AdminPage
 from .traffic_form import (
     RECORD,
     UPLOAD,
@@ -91,35 +89,27 @@ class SuggestForm(TrafficForm):
             raise ValidationError({"match" if "match" in str(error) else "by": str(error)}) from error
 
 
-class Suggests(Pages):
-    """The page that suggests limits."""
+class SuggestPage(AdminPage):
+    """Measures how many calls clients make, and suggests a limit."""
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the page."""
-        return [self.route("suggest/", self.suggest_view, "suggest"), *super().get_urls()]
+    name, route = "suggest", "suggest/"
+    title = "Suggest a limit"
+    template = "django_ratelimit_rules/suggest.html"
+    ruleset_label = "Suggest"
 
-    def suggest_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask what to measure; when that is said, tell it."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+    def context(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the form, and what a valid one measured."""
+        measured: dict[str, Any] = {}
         if request.method == "POST":
             form = SuggestForm(request.POST, request.FILES)
-            found = _found(form) if form.is_valid() else {}
+            measured = _measured(form) if form.is_valid() else {}
         else:
             initial = {name: request.GET[name] for name in ("limiter", "rule") if name in request.GET}
-            form, found = SuggestForm(initial={"traffic": COUNTERS if initial.get("rule") else RECORD, **initial}), {}
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": "Suggest a limit",
-            "form": form,
-            "ruleset": Ruleset.objects.named(form["limiter"].value()),
-            **found,
-        }
-        return TemplateResponse(request, "django_ratelimit_rules/suggest.html", context)
+            form = SuggestForm(initial={"traffic": COUNTERS if initial.get("rule") else RECORD, **initial})
+        return {"form": form, "ruleset": Ruleset.objects.named(form["limiter"].value()), **measured}
 
 
-def _found(form: SuggestForm) -> dict[str, Any]:
+def _measured(form: SuggestForm) -> dict[str, Any]:
     said = form.cleaned_data
     ruleset: EngineRuleset = said["ruleset"]
     rule = ruleset.rules[-1]
@@ -175,5 +165,5 @@ def _chart(found: Distribution, percent: float) -> SafeString:
         *(f"{len(found.busiest):,}", plural("client", len(found.busiest)), f"{limit:,}", f"{clients:,}"),
     )
     title, labels = "Clients by their busiest window", [str(name) for name, *_ in rows[1:]]
-    drawn = picture("ratelimit-suggest", title, caption, stacks[1:], labels, STEP)
+    drawn = figure("ratelimit-suggest", title, caption, stacks[1:], labels, STEP)
     return drawn + hidden_table(title, ("Calls", "Clients", "Refused"), rows[1:])

@@ -8,7 +8,6 @@ import copy
 from collections.abc import Iterator
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import URLPattern
 
 from ... import rulesets
 from ...engine import Action
@@ -22,8 +21,9 @@ from ...rulesets.tiers import Tier, TierRules
 from .. import permissions
 from ..charts import divergence as divergence_chart
 from ..charts import last_hour as hour_of_rules
-from .base import Pages, page_url
-from .confirmation import Step, confirm
+from ..links import Link
+from .base import AdminPage
+from .confirmation import PendingChange, confirm
 
 MODES = {
     "enforce": ("Enforce", "Clients over a limit are blocked again at once; counts go on from where they stand."),
@@ -40,23 +40,17 @@ TURNS = {
 }
 
 
-class Switches(Pages):
-    """Pages that switch a ruleset's mode, and a rule's action."""
+class SwitchPage(AdminPage):
+    """Switches a ruleset's mode, once that is confirmed."""
 
-    def get_urls(self) -> list[URLPattern]:
-        """Add the pages."""
-        return [
-            self.route("<path:object_id>/switch/<slug:mode>/", self.switch_view, "switch"),
-            self.route("<path:object_id>/rules/<int:rule_id>/<slug:turn>/", self.turn_view, "turn"),
-            *super().get_urls(),
-        ]
+    name, route = "switch", "<path:object_id>/switch/<slug:mode>/"
+    needs = (permissions.SWITCH,)
 
-    def switch_view(self, request: HttpRequest, object_id: str, mode: str) -> HttpResponse:
-        """Switch a ruleset's mode once that is confirmed."""
-        ruleset = self.get_object(request, object_id)
-        if ruleset is None or mode not in MODES:
+    def respond(self, request: HttpRequest, object_id: str, mode: str) -> HttpResponse:
+        """Ask for the confirmation, or switch."""
+        ruleset = self.ruleset(request, object_id)
+        if mode not in MODES:
             raise Http404
-        permissions.require(request, permissions.SWITCH)
         before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
         after[ruleset.name]["mode"] = mode
@@ -68,7 +62,7 @@ class Switches(Pages):
 
         label, effect = MODES[mode]
         compared = divergence_chart.found(ruleset.name) if mode == "enforce" else None
-        step = Step(
+        pending = PendingChange(
             title=f"{label}: {ruleset.name}",
             action=f"switched to {mode.replace('_', ' ')}",
             button=label,
@@ -76,35 +70,47 @@ class Switches(Pages):
             before=before,
             after=after,
             perform=perform,
-            done=page_url("change", ruleset.pk),
-            said=[effect, *_blocking(ruleset.name, mode), *([divergence_chart.said(compared)] if compared else [])],
+            done=self.links.to("change", ruleset.pk),
+            effects=[effect, *_blocking(ruleset.name, mode), *([divergence_chart.said(compared)] if compared else [])],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=hour_of_rules.of_ruleset(ruleset.name),
             ruleset=ruleset,
         )
-        return confirm(self, request, step)
+        return confirm(self, request, pending)
 
-    def turn_view(self, request: HttpRequest, object_id: str, rule_id: int, turn: str) -> HttpResponse:
-        """Make a log rule a limit, or a limit a log rule, once that is confirmed."""
+    def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
+        """Yield a link for each mode that the ruleset can be switched to."""
+        for mode, (label, _) in MODES.items():
+            if mode != (ruleset.mode or "enforce"):
+                yield Link(label, self.links.to(self.name, ruleset.pk, mode))
+
+
+class TurnPage(AdminPage):
+    """Makes a log rule a limit, or a limit a log rule, once that is confirmed."""
+
+    name, route = "turn", "<path:object_id>/rules/<int:rule_id>/<slug:turn>/"
+    needs = (permissions.LIMITS,)
+
+    def respond(self, request: HttpRequest, object_id: str, rule_id: int, turn: str) -> HttpResponse:
+        """Ask for the confirmation, or turn the rule."""
         rule = Rule.objects.select_related("ruleset").filter(pk=rule_id).first()
         if rule is None or str(rule.ruleset_id) != object_id or turn not in TURNS or rule.action != TURNS[turn][0]:
             raise Http404
         ruleset = rule.ruleset
-        permissions.require(request, permissions.LIMITS)
         _, action, effect = TURNS[turn]
         before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
-        for said in after[ruleset.name]["rules"]:
-            if said["name"] == rule.name:
-                said.update(ruleset_text.rule_of_row(_turned(rule, action)))
+        for spec in after[ruleset.name]["rules"]:
+            if spec["name"] == rule.name:
+                spec.update(ruleset_text.rule_of_row(_turned(rule, action)))
                 if action == "limit":
-                    said.pop("action", None)
+                    spec.pop("action", None)
 
         def perform(author: Author) -> None:
             with history.changing([ruleset.name], author):
                 Rule.objects.filter(pk=rule.pk).update(action=action)
 
-        step = Step(
+        pending = PendingChange(
             title=f"{turn.capitalize()} {rule.name}: {TURNS[turn][0]} → {action}",
             action=f"{turn}d {rule.name} to {action}",
             button=turn.capitalize(),
@@ -112,29 +118,19 @@ class Switches(Pages):
             before=before,
             after=after,
             perform=perform,
-            done=page_url("change", ruleset.pk),
-            said=[effect],
+            done=self.links.to("change", ruleset.pk),
+            effects=[effect],
             warnings=list(_hidden(ruleset, rule)),
             numbers=hour_of_rules.of_rule(ruleset.name, rule.name),
             ruleset=ruleset,
         )
-        return confirm(self, request, step)
+        return confirm(self, request, pending)
 
 
 def _turned(rule: Rule, action: str) -> Rule:
     rule = copy.copy(rule)
     rule.action = action
     return rule
-
-
-def switch_links(ruleset: Ruleset) -> list[dict[str, str]]:
-    """Return the modes that a ruleset can be switched to, each with its page."""
-    current = ruleset.mode or "enforce"
-    return [
-        {"label": label, "url": page_url("switch", ruleset.pk, mode)}
-        for mode, (label, _) in MODES.items()
-        if mode != current
-    ]
 
 
 def _blocking(limiter: str, mode: str) -> Iterator[str]:

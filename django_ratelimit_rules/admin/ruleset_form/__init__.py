@@ -1,4 +1,5 @@
-"""The form of a ruleset: ``formset`` is its rules, ``fields`` their inputs, ``rows`` the rules that are not opened.
+"""The form of a ruleset: ``ruleset`` is its own fields, ``formset`` its rules, ``fields`` their inputs.
 
-``summaries`` says a rule in one sentence. ``other_tiers`` are the rules beside those of the admin.
+``rows`` are the rules that are not opened, and ``summaries`` says a rule in one sentence. ``guarded`` limits the rules
+to what the user may change. ``other_tiers`` are the rules beside those of the admin.
 """

@@ -17,36 +17,33 @@ from ...rulesets import text as ruleset_text
 from ...rulesets.tiers import Tier, TierRules
 from ...runtime.clock import clock
 from .. import permissions
-from ..pages.base import Pages
 
 OVERRIDE = "override"
 
 
-class OtherTiers(Pages):
-    """The panels above and below the admin's rules, and the new rule that an override starts with."""
+def override(request: HttpRequest, ruleset: Ruleset | None) -> list[dict[str, Any]]:
+    """Return the new rule that an override starts with, for the rule of code that the address names.
 
-    def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
-        """Offer a rule that says what the one to be overridden says."""
-        options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
-        found = _find(_limiter(request, obj), request.GET.get(OVERRIDE))
-        if found and request.method == "GET":
-            options["initial"] = [_initial(found)]
-        return options
+    Returns an empty list if the address names no rule of code.
+    """
+    rule = _find(_limiter(request, ruleset), request.GET.get(OVERRIDE)) if request.method == "GET" else None
+    return [_initial(rule)] if rule else []
 
-    def other_tiers(self, request: HttpRequest, ruleset: Ruleset | None) -> dict[str, Any]:
-        """Return what the page says of the file and of code."""
-        limiter = _limiter(request, ruleset)
-        stated = rulesets.stated(limiter) if limiter else {}
-        own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
-        file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
-        above = {rule.name for rule in file.rules if not rule.has_expired(clock.moment())}
-        return {
-            "file_tier": file,
-            "file_rules": list(_lines(file, set())),
-            "hidden_by_file": sorted(above & own),
-            "code_rules": list(_lines(code, above | own)),
-            "may_override": permissions.may(request, permissions.LIMITS, permissions.SKIPS),
-        }
+
+def panels(request: HttpRequest, ruleset: Ruleset | None) -> dict[str, Any]:
+    """Return the rules of the file and of code, for the panels above and below the admin's rules."""
+    limiter = _limiter(request, ruleset)
+    stated = rulesets.stated(limiter) if limiter else {}
+    own = set(ruleset.rules.values_list("name", flat=True)) if ruleset else set()
+    file, code = (stated.get(tier, TierRules()) for tier in (Tier.FILE, Tier.CODE))
+    above = {rule.name for rule in file.rules if not rule.has_expired(clock.moment())}
+    return {
+        "file_tier": file,
+        "file_rules": list(_lines(file, set())),
+        "hidden_by_file": sorted(above & own),
+        "code_rules": list(_lines(code, above | own)),
+        "may_override": permissions.may(request, permissions.LIMITS, permissions.SKIPS),
+    }
 
 
 def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:

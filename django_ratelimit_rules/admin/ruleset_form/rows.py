@@ -12,19 +12,23 @@ from urllib.parse import quote
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
-from ..pages.base import page_url
+from ..links import Links
 
 # What a rule of an action can be turned into, and how that is called.
 TURNS = {"log": ("Promote", "limit"), "limit": ("Demote", "log")}
 
 
 class Allowed(NamedTuple):
-    """What the user may do with the rules of this page; ``copy`` is the place at which a copy appears."""
+    """What the user may do with the rules of this page.
+
+    ``copy`` is the place at which a copy appears. ``turn`` are the links to the pages that promote and demote rules, or
+    None if the user may not do that.
+    """
 
     change: bool = False
     delete: bool = False
     copy: str = ""
-    turn: bool = False
+    turn: Links | None = None
 
 
 def head(line: dict[str, Any], allowed: Allowed) -> SafeString:
@@ -85,6 +89,6 @@ def _ways(line: dict[str, Any], name: str, allowed: Allowed) -> str:
         ways += f' <a class="ratelimit-copy" href="?copy={quote(line["name"])}#{allowed.copy}">Copy{hidden}</a>'
     if allowed.turn and line["action"] in TURNS:
         label, action = TURNS[line["action"]]
-        url = page_url("turn", line["ruleset"], line["pk"], label.lower())
+        url = allowed.turn.to("turn", line["ruleset"], line["pk"], label.lower())
         ways += f' <a class="ratelimit-turn" href="{url}">{label}{hidden} to {action}</a>'
     return ways

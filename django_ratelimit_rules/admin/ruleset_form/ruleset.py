@@ -1,0 +1,61 @@
+"""The form of a ruleset's own fields, with the reason for the change.
+
+A page that is older than the ruleset is rejected: the form compares a digest of what the page showed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from ...models import Ruleset
+from ...rulesets import text as ruleset_text
+from ...rulesets.text import PlainForms
+from .fields import SeenField, digest
+
+if TYPE_CHECKING:
+    BaseForm = forms.ModelForm[Ruleset]
+else:
+    BaseForm = forms.ModelForm
+
+MAX_REASON = 2000
+STALE = (
+    "Somebody else changed this after you opened the page. Nothing was saved; saving again would make these changes:"
+)
+
+
+class RulesetForm(BaseForm):
+    """A ruleset, and why it is saved."""
+
+    change_reason = forms.CharField(
+        label="Reason for the change",
+        required=False,
+        max_length=MAX_REASON,
+        widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "An incident, a ticket, who asked for it"}),
+    )
+    seen = SeenField()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.instance.rules_come_along = True
+        self.instance.plain_forms = PlainForms()
+        # Of all fields, also those that this user may not change.
+        stored = [getattr(self.instance, name) for name in ("name", *ruleset_text.RULESET_FIELDS)]
+        self.initial["seen"] = digest(stored)
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse to undo what somebody else has changed since the page was shown, unless that is asked for again."""
+        said = super().clean() or {}
+        fields = [name for name in self.changed_data if name in self.initial]
+        stale = said.get("seen") and said["seen"] != self.initial["seen"]
+        if stale and fields and not self.instance._state.adding:
+            lines = [f"{name}: “{self.initial[name]}” becomes “{said.get(name)}”" for name in fields]
+            raise ValidationError([STALE, *lines])
+        return said
+
+    def validate_unique(self) -> None:
+        """Look for another ruleset of this name only when the name is a new one."""
+        if "name" in self.changed_data or self.instance._state.adding:
+            super().validate_unique()
