@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 
 import pytest
@@ -12,9 +13,11 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter, Rule
+from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.engine.keys import prefixes
 from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.models import Ruleset
+from django_ratelimit_rules.monitoring import decisions
 from django_ratelimit_rules.testing import override_ruleset
 
 pytestmark = pytest.mark.django_db
@@ -183,6 +186,14 @@ def test_an_id_that_nothing_is_kept_under_says_so(admin_client, url, decision):
     response = admin_client.get(url, {"decision": decision})
     assert "Nothing is kept under" in response.content.decode()
     assert "<script>'" not in response.content.decode()
+
+
+def test_a_refusal_kept_by_another_release_with_other_fields_counts_as_not_kept(admin_client, url):
+    current().put(decisions._name("aaaaaaaa"), decisions._sealed(json.dumps({"at": 1.5, "rules": [{}]})), 60)
+    assert decisions.find("aaaaaaaa")
+    page = admin_client.get(url, {"decision": "aaaaaaaa"})
+    assert page.status_code == 200
+    assert "Nothing is kept under" in page.content.decode()
 
 
 def test_texts_that_no_page_can_hold_and_markup_are_shown_escaped(ask):

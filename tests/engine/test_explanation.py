@@ -9,7 +9,7 @@ import pytest
 from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.engine import KeyWriter, Mode, Rule, Ruleset, decide, explain, plan, record, trace
-from django_ratelimit_rules.engine.explanation import Miss, NotAsked
+from django_ratelimit_rules.engine.explanation import Explanation, Miss, NotAsked
 from django_ratelimit_rules.exceptions import CallableFailed
 
 COUNTING = {"characteristics": ["user"], "limit": 2, "period": 60}
@@ -128,6 +128,19 @@ def test_an_explanation_is_json():
     assert said["rules"][0]["misses"] == [{"property": "plan", "condition": "plan is x", "text": "y"}]
     assert said["rules"][1]["reading"]["limit"] == 2
     assert said["values"] == [["plan", "y"], ["user", "42"]]
+
+
+def test_an_explanation_is_the_same_after_it_was_stored_as_json():
+    caller = Caller(Rule("a", match={"plan": "x"}, **COUNTING), Rule("b", **COUNTING), user="42", plan="y")
+    explained = caller.explain()
+    assert Explanation.from_dict(json.loads(json.dumps({"at": 1.5, **explained.as_dict()}))) == explained
+
+
+@pytest.mark.parametrize("change", [{"mode": "x"}, {"rules": [{"name": "a"}]}, {"rules": 1}, {"values": [["ip"]]}])
+def test_dictionaries_that_hold_no_explanation_are_rejected(change):
+    stored = Caller(Rule("b", **COUNTING), user="42").explain().as_dict()
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        Explanation.from_dict(stored | change)
 
 
 def test_a_record_asks_for_nothing_that_was_not_asked_and_shows_texts_as_told():
