@@ -26,7 +26,7 @@ SUMMARY_RULES = 3
 
 
 class RulesetList(ChangeList):
-    """Rulesets, each with the few rules that the list shows, and how many there are."""
+    """Rulesets, each with the number of its rules and the few rules that the list shows."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         """Count in a query of its own: beside a filter by rules, a join would count each rule as often as it fits."""
@@ -53,7 +53,7 @@ def search(queryset: QuerySet[Any], search_term: str) -> QuerySet[Any]:
 
 @admin.display(description="mode", ordering="mode")
 def mode_in_short(ruleset: Ruleset) -> SafeString | str:
-    """The mode, without its explanation; a ruleset that states none enforces. Others stand out."""
+    """The mode without its explanation. An empty mode enforces. Other modes are highlighted."""
     if ruleset.mode in ("", "enforce"):
         return "enforce"
     return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))

@@ -41,35 +41,35 @@ class Versioned(BaseAdmin):
             return super().changeform_view(request, object_id, form_url, extra_context)
 
     def save_model(self, request: HttpRequest, obj: Ruleset, form: Any, change: bool) -> None:
-        """Look at what there was, then save."""
+        """Note the stored rules, then save."""
         form.names = sorted({obj.name, form.initial.get("name") or obj.name} if change else {obj.name})
         form.begun = history.begin(form.names, obj.plain_forms)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the rules; then keep what there is now, or take everything back when the user may not."""
+        """Save the rules, then keep a version. Raises PermissionDenied for a forbidden change."""
         super().save_related(request, form, formsets, change)
         author = author_of(request, "saved in the admin", form.cleaned_data.get("change_reason") or "")
         history.finish(form.names, form.begun, author)
 
     def response_add(self, request: HttpRequest, obj: Ruleset, post_url_continue: str | None = None) -> HttpResponse:
-        """As Django answers; and say from when on the rules are obeyed."""
+        """Add a message about when the rules take effect."""
         response = super().response_add(request, obj, post_url_continue)
         messages.info(request, in_force())
         return response
 
     def response_change(self, request: HttpRequest, obj: Ruleset) -> HttpResponse:
-        """As :meth:`response_add`."""
+        """Add a message about when the rules take effect."""
         response = super().response_change(request, obj)
         messages.info(request, in_force())
         return response
 
     def delete_model(self, request: HttpRequest, obj: Ruleset) -> None:
-        """Delete a ruleset, and keep that it is gone."""
+        """Delete a ruleset, and keep a version of that."""
         with history.changing([obj.name], author_of(request, "deleted in the admin")):
             super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
-        """Delete rulesets, and keep that they are gone."""
+        """Delete rulesets, and keep a version of that for each."""
         with history.changing([ruleset.name for ruleset in queryset], author_of(request, "deleted in the admin")):
             super().delete_queryset(request, queryset)

@@ -7,9 +7,11 @@ page may hold hundreds of pictures. Labels are escaped here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
+from operator import add
 from typing import NamedTuple
 
-from django.utils.html import conditional_escape, escape, format_html, format_html_join, strip_tags
+from django.utils.html import conditional_escape, format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 
 GAP = 1
@@ -40,7 +42,7 @@ class Picture(NamedTuple):
         width, key, below, bars = self.step * max(1, len(layers[0])), escape(self.key), [0] * len(layers[0]), ""
         for kind, numbers in zip(KINDS, layers, strict=True):
             bars += f'<path class="ratelimit-bar-{kind}" d="{self._bars(numbers, below)}"/>'
-            below = list(map(int.__add__, below, numbers))
+            below = list(map(add, below, numbers))
         return mark_safe(
             f'<svg viewBox="0 0 {width} {self.height}" width="{width}" height="{self.height}" role="img"'
             f' aria-labelledby="{key}-title {key}-desc"><title id="{key}-title">{escape(title)}</title>'
@@ -50,14 +52,15 @@ class Picture(NamedTuple):
     def _bars(self, numbers: Sequence[int], below: Sequence[int]) -> str:
         path = []
         scale, x, floor = 10 * self.height / max(self.most, 1), 0, 10 * self.height
+        step, across = self.step, f"h{self.step - GAP}v"
         for number, under in zip(numbers, below, strict=True):
             if number > 0:
                 # Draw at least a pixel, because a single call among many must be visible. Cut off the part of
                 # contradictory numbers that does not fit.
                 height = TENTHS[min(max(round(number * scale), 10), floor)]
                 bottom = TENTHS[max(floor - round(under * scale), 0)]
-                path.append(f"M{x} {bottom}v-{height}h{self.step - GAP}v{height}z")
-            x += self.step
+                path.append(f"M{x} {bottom}v-{height}{across}{height}z")
+            x += step
         return "".join(path)
 
 

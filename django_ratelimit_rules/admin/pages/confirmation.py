@@ -52,7 +52,7 @@ class PendingChange:
 
 
 def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
-    """Return who is signed in, as versions know an author."""
+    """Return the signed-in user as the author of a version."""
     return Author(request.user.get_username(), action, reason.strip()[:MAX_REASON], permissions.allow(request))
 
 
@@ -61,7 +61,7 @@ def confirm(page: AdminPage, request: HttpRequest, pending: PendingChange) -> Ht
     if the user may not make the change."""
     lacking = permissions.missing(request, pending.before, pending.after)
     changes = ruleset_diff.compare(pending.before, pending.after)
-    # The state before and after: the text of an import is posted again, and must be the one that was shown.
+    # Cover the state after the change as well, because the text of an import is posted again and may differ.
     seen = hashlib.sha256(ruleset_text.canonical([pending.before, pending.after]).encode()).hexdigest()
     if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
@@ -81,7 +81,7 @@ def confirm(page: AdminPage, request: HttpRequest, pending: PendingChange) -> Ht
 
 
 def in_force() -> str:
-    """Return from when on a change is obeyed, as operators are told."""
+    """Return the sentence about when a change takes effect."""
     return f"In force everywhere within {settings.REFRESH_SECONDS:g} s."
 
 

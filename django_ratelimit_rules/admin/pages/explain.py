@@ -1,6 +1,6 @@
-"""The explain page: what a limiter would answer somebody now and why, or why it refused a request in the last hour.
+"""The explain page: the answer that a limiter would give now, or the one that blocked a request in the last hour.
 
-Reads only, but for one button that forgets the counters of whoever is asked about.
+Reads only, except for one button that resets the counters of the identifier in the form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ExplainPage(AdminPage):
     list_label = ruleset_label = "Explain"
 
     def context(self, request: HttpRequest) -> dict[str, Any]:
-        """Ask who, and explain; with ``?decision=`` show a refusal that was kept."""
+        """Return the form with its explanation, or the explanation kept for ``?decision=``."""
         limiters = limiter_names.chosen()
         asked = request.POST if request.method == "POST" else request.GET if ASK in request.GET else None
         initial = {name: request.GET[name] for name in ASKABLE if name in request.GET}
@@ -99,7 +99,7 @@ class ExplainPage(AdminPage):
 
 
 def _kept(request: HttpRequest, decision: str) -> tuple[Explanation | None, datetime | None]:
-    """Return the explanation that is kept for a decision, and when it was kept. Says why if there is none."""
+    """Return the explanation kept for a decision, and its time. Adds a message and returns None twice without one."""
     try:
         kept = decisions.find(decision)
         if kept is not None:
@@ -118,12 +118,12 @@ def _kept(request: HttpRequest, decision: str) -> tuple[Explanation | None, date
 
 
 def _pasted(text: str) -> str:
-    """Return a decision id, which may come with what stands around it in an answer or a log line."""
+    """Return the decision id in a string pasted from a response or a log line."""
     return re.split(r'[\s:="]+', text[:80].strip(' \t",.'))[-1][:40]
 
 
 def _asked_then(explanation: Explanation) -> dict[str, str]:
-    """Return what is known of who was refused, so that they can be asked about now, and reset."""
+    """Return the form's fields for the blocked client, so that operators can ask again and reset its counters."""
     known = {**dict(explanation.values), "limiter": explanation.limiter}
     return {name: text for name, text in known.items() if name in ASKABLE and text not in (None, ANONYMOUS)}
 
@@ -158,7 +158,7 @@ def _shown(explanation: Explanation) -> dict[str, Any]:
 def _writable(value: Any) -> Any:
     """Escape lone surrogates, which no page can be encoded with."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return escape_surrogates(value)
     if isinstance(value, dict):
         return {key: _writable(each) for key, each in value.items()}
     return [_writable(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -121,7 +121,7 @@ def _restore(page: AdminPage, request: HttpRequest, name: str, number: int, rule
 
 
 def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
-    """Yield each version with what it changed in the one before."""
+    """Yield each version with its changes to the version before."""
     if not page:
         return
     older = RulesetVersion.objects.filter(ruleset=page[0].ruleset, number__lt=page[-1].number).order_by("-number")

@@ -60,8 +60,10 @@ class LivePage(AdminPage):
 
 
 def charts(limiter: str) -> dict[str, SafeString]:
-    """Return the chart of each rule of a limiter, by name, those of rules without calls under ``""``; nothing when
-    nobody counts, or Redis cannot be reached."""
+    """Return the chart of each rule of a limiter by its name, and the chart for rules without calls under ``""``.
+
+    Returns an empty dictionary if the last hour is not counted, or if Redis cannot be reached.
+    """
     try:
         hour = last_hour.of_limiter(limiter)
     except CountersUnavailable:

@@ -57,7 +57,7 @@ class SwitchPage(AdminPage):
 
         def perform(author: Author) -> None:
             with history.changing([ruleset.name], author):
-                # One column, and no other: a rule that cannot be read must not stand in the way of the off switch.
+                # Update this column only, because a rule that cannot be read must not block the off switch.
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
         label, effect = MODES[mode]

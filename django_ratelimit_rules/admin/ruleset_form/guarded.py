@@ -35,14 +35,14 @@ MOST_CHANGES = 20
 
 
 class GuardedFormSet(RulesFormSet):
-    """The rules of a ruleset, of which the user may change only what their permissions say."""
+    """The rules of a ruleset. The user may make the changes that their permissions allow."""
 
     request: HttpRequest
 
     def clean(self) -> None:
-        """Say what the user may not do while the page still holds what they typed; the save asks again."""
+        """Reject changes without permission here, so that the page keeps the typed values. The save checks again."""
         super().clean()
-        # Rules that came in after the page was made stay as they are; new ones have no key yet, and come last.
+        # Rules added since the page was made are unchanged. New rules have no key yet, so they come last.
         shown = [Stored(rule.pk or MAX_KEY, rule.position or 0, rule.engine_fields()) for rule in self._kept()]
         before = {self.instance.name: self._before}
         after = {self.instance.name: self._plain([*shown, *self.not_shown])}
@@ -56,7 +56,7 @@ class GuardedFormSet(RulesFormSet):
 
     @cached_property
     def seen(self) -> str:
-        """What the rules say now, as a digest: whoever sends back another one has seen other rules."""
+        """A digest of the stored rules. A page with another digest showed other rules."""
         return digest(self._before)
 
     @cached_property
@@ -73,17 +73,17 @@ class GuardedFormSet(RulesFormSet):
 
 
 class GuardedInline(Guarded, InlineMixin):
-    """The rules inline: written by whoever may write limits or skip rules."""
+    """The rules inline. A user who may write limits or skip rules may write here."""
 
     formset = GuardedFormSet
     writes = adds = (permissions.LIMITS, permissions.SKIPS)
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **options: Any) -> Any:
-        """Let the rules know who changes them; the class is made for this request alone."""
+        """Pass the request on to the rules. Django makes this class for one request only."""
         made: Any = super().get_formset(request, obj, **options)
         made.request = request
         return made
 
     def get_extra(self, request: HttpRequest, obj: Any = None, **options: Any) -> int:
-        """Make room for the rule that overrides one of code."""
+        """Add a form for the rule that overrides a rule of code."""
         return max(super().get_extra(request, obj, **options), int(OVERRIDE in request.GET))

@@ -27,7 +27,7 @@ STALE = (
 
 
 class RulesetForm(BaseForm):
-    """A ruleset, and why it is saved."""
+    """A ruleset, with the reason for saving it."""
 
     change_reason = forms.CharField(
         label="Reason for the change",
@@ -41,21 +41,21 @@ class RulesetForm(BaseForm):
         super().__init__(*args, **options)
         self.instance.rules_come_along = True
         self.instance.plain_forms = PlainForms()
-        # Of all fields, also those that this user may not change.
+        # Include the fields that this user may not change, because other users may change them.
         stored = [getattr(self.instance, name) for name in ("name", *ruleset_text.RULESET_FIELDS)]
         self.initial["seen"] = digest(stored)
 
     def clean(self) -> dict[str, Any]:
-        """Refuse to undo what somebody else has changed since the page was shown, unless that is asked for again."""
-        said = super().clean() or {}
+        """Reject a page that would undo changes made since it was shown. Saving it once more is accepted."""
+        cleaned = super().clean() or {}
         fields = [name for name in self.changed_data if name in self.initial]
-        stale = said.get("seen") and said["seen"] != self.initial["seen"]
+        stale = cleaned.get("seen") and cleaned["seen"] != self.initial["seen"]
         if stale and fields and not self.instance._state.adding:
-            lines = [f"{name}: “{self.initial[name]}” becomes “{said.get(name)}”" for name in fields]
+            lines = [f"{name}: “{self.initial[name]}” becomes “{cleaned.get(name)}”" for name in fields]
             raise ValidationError([STALE, *lines])
-        return said
+        return cleaned
 
     def validate_unique(self) -> None:
-        """Look for another ruleset of this name only when the name is a new one."""
+        """Look for another ruleset of this name only if the name is new."""
         if "name" in self.changed_data or self.instance._state.adding:
             super().validate_unique()
