@@ -113,10 +113,8 @@ def test_the_table_of_metrics_lists_all_of_them_with_their_labels():
         metrics.count_comparison(ComparisonEvent("documented", result, False, "match", False))
         shown = _labels_of_metrics()
     assert said.keys() == shown.keys()
-    assert {name: found - {said[name], (*said[name], "le")} for name, found in shown.items()} == dict.fromkeys(
-        shown, set()
-    )
     assert all(shown.values())
+    assert [name for name, found in shown.items() if found - {said[name], (*said[name], "le")}] == []
 
 
 def _labels_of_metrics() -> dict[str, set[tuple[str, ...]]]:
