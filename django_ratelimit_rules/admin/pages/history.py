@@ -126,6 +126,7 @@ def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
         return
     older = RulesetVersion.objects.filter(ruleset=page[0].ruleset, number__lt=page[-1].number).order_by("-number")
     before: list[RulesetVersion | None] = [*page[1:], older.first()]
-    said = [history.plain(version) for version in [page[0], *before]]
-    for number, version in enumerate(page):
-        yield {"version": version, "changes": ruleset_diff.compare(said[number + 1], said[number])}
+    for version, previous, text in zip(page, before, history.as_texts(page), strict=True):
+        comparable = not version.unreadable and not (previous and previous.unreadable)
+        changes = ruleset_diff.compare(history.plain(previous), history.plain(version)) if comparable else None
+        yield {"version": version, "text": text, "changes": changes}
