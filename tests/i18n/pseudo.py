@@ -1,0 +1,120 @@
+"""A pseudo-language: every text that can be translated stands between ⟦ and ⟧, so that all others are seen.
+
+Catalogues of the package and of Django go in, a folder of compiled ones comes out; of a page, the words outside.
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import django
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+from tests.i18n.__main__ import PACKAGE
+
+LANGUAGE = "cy"
+DJANGO = Path(django.__file__).parent
+OPEN, CLOSE = "⟦", "⟧"
+SHOWN_ATTRIBUTES = ("alt", "aria-label", "placeholder", "title")
+BUTTONS = ("button", "reset", "submit")
+UNREAD = ("code", "pre", "script", "style", "svg", "template", "textarea")
+# A link or a name of code may stand in any language.
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def compiled(folder: Path) -> Path:
+    """Write the pseudo-language's catalogue into a folder of catalogues; return that folder."""
+    catalogue = Catalog(locale=LANGUAGE)
+    with (PACKAGE / "locale/de/LC_MESSAGES/django.po").open("rb") as file:
+        for message in read_po(file):
+            if message.id:
+                catalogue.add(message.id, string=_marked(message.id), context=message.context)
+    for parts in ("conf", "contrib/admin", "contrib/auth"):
+        with (DJANGO / parts / "locale/de/LC_MESSAGES/django.mo").open("rb") as file:
+            for key in gettext.GNUTranslations(file)._catalog:
+                _add_django(catalogue, key)
+    target = folder / LANGUAGE / "LC_MESSAGES" / "django.mo"
+    target.parent.mkdir(parents=True)
+    buffer = BytesIO()
+    write_mo(buffer, catalogue)
+    target.write_bytes(buffer.getvalue())
+    return folder
+
+
+def _marked(texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if isinstance(texts, str):
+        return f"{OPEN}{texts}{CLOSE}"
+    # The language has six forms, and all but the first are the plural.
+    return tuple(f"{OPEN}{texts[0 if number == 1 else 1]}{CLOSE}" for number in range(6))
+
+
+def _add_django(catalogue: Catalog, key: str | tuple[str, int]) -> None:
+    if isinstance(key, str) and key:
+        context, _, text = key.rpartition("\x04")
+        if not re.fullmatch(r"[A-Z_.,:/ -]*|[jNdYmFHisPe .,:/\\-]+", text):
+            catalogue.add(text, string=f"{OPEN}{text}{CLOSE}", context=context or None)
+
+
+class _Texts(HTMLParser):
+    """All texts of a page that a person reads or hears."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._unread = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        named = dict(attributes)
+        if tag in UNREAD:
+            self._unread += 1
+        if not self._unread:
+            self.texts += [named[name] or "" for name in SHOWN_ATTRIBUTES if name in named]
+            if tag == "input" and named.get("type") in BUTTONS:
+                self.texts.append(named.get("value") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in UNREAD:
+            self._unread -= 1
+
+    def handle_data(self, data: str) -> None:
+        if not self._unread:
+            self.texts.append(data)
+
+
+def catalogue(language: str) -> dict[str, str]:
+    """Return the translations of a language, by their English texts; of those with a number, the singular."""
+    with (PACKAGE / f"locale/{language}/LC_MESSAGES/django.po").open("rb") as file:
+        found = ((message.id, message.string) for message in read_po(file) if message.id)
+        return {
+            key if isinstance(key, str) else key[0]: text if isinstance(text, str) else text[0] for key, text in found
+        }
+
+
+def texts(html: str) -> list[str]:
+    """Return the texts of a page that a person reads or hears, without surrounding white space."""
+    parser = _Texts()
+    parser.feed(html)
+    return [" ".join(text.split()) for text in parser.texts]
+
+
+def untranslated(html: str, data: Iterable[str] = ()) -> list[str]:
+    """Return the texts of a page with words outside of the marks. ``data`` are regular expressions of what is data."""
+    parser = _Texts()
+    parser.feed(html)
+    allowed = re.compile("|".join(data)) if data else None
+    findings = []
+    for text in parser.texts:
+        rest = text
+        while (shorter := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", " ", rest)) != rest:
+            rest = shorter
+        rest = allowed.sub(" ", rest) if allowed else rest
+        if _WORD.search(rest):
+            findings.append(" ".join(text.split()))
+    return findings
