@@ -75,7 +75,7 @@ def test_every_rule_says_what_it_does_and_which_condition_failed(ask):
         page = ask(ip=IP, path="/search/?q=x")
     assert "does not apply needs is_staff is true , but it is 0" in page["staff"]
     assert "needs path starts with /api/ , but it is /search/" in page["api"]
-    assert "over the limit , but blocks nobody" in page["shadow"]
+    assert "over the limit , but does not block" in page["shadow"]
     assert "blocks" in page["all"]
     assert "2 of 2 used per 1 min, 0 left" in page["all"]
     assert "3 calls counted" in page["all"]

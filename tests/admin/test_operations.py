@@ -169,7 +169,7 @@ def test_a_deleted_ruleset_is_listed_with_its_history_and_comes_back(admin_clien
     assert f'<a href="{past}">search</a>' in gone
     assert "admin</td><td>deleted in the admin" in gone
     text = read(admin_client.get(past))
-    assert "Gone: ruleset search" in " ".join(re.sub("<[^>]*>", " ", text).split()).replace("- Gone", "Gone")
+    assert "Removed: ruleset search" in " ".join(re.sub("<[^>]*>", " ", text).split()).replace("- Removed", "Removed")
     assert "Restore version 1" in text
     assert "Restore version 2" not in text, "which says that there is none"
     undelete = reverse(UNDELETE, args=["search", 1])
@@ -469,7 +469,7 @@ def test_rules_of_file_and_code_stand_on_the_page_and_one_of_code_is_overridden(
     for words in (
         "rules of the file",
         "limit 9 per 1 h",
-        "The file states the mode enforce",
+        "The file sets the mode enforce",
         "It replaces rules of the admin: trial",
         "rules in code",
         "limit 3 per 1 min by user when method is GET",

@@ -125,7 +125,7 @@ def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
     settings.RATELIMIT_RULES_RECORD = 1
     Limiter("site").check({"ip": "203.0.113.7"})
     draft = DRAFT.replace("limit: 30", "limit: 30, match: {header.x-key: ABC}")
-    assert "digests: conditions can only ask whether it is there (clients)" in words(
+    assert "digests: conditions can only ask whether it exists (clients)" in words(
         ask(admin_client, traffic="record", draft=draft)
     )
 

@@ -89,7 +89,7 @@ def test_what_forms_answer_is_accessible(page, rich, faults):
     assert faults() == []
     page.goto(address("import"))
     page.get_by_label("Text").fill("search:\n  rules:\n    - {name: first, limit: 9, period: 1m}\n")
-    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_role("button", name="Show the changes").click()
     page.locator(".ratelimit-changes li").nth(3).wait_for()
     assert faults() == []
 

@@ -136,11 +136,11 @@ def test_an_import_shows_the_difference_before_anything_is_written(page, ruleset
     page.goto(address("changelist"))
     page.get_by_role("link", name="Import").click()
     page.get_by_label("Text").fill("search:\n  rules:\n    - {name: first, limit: -1}\n")
-    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_role("button", name="Show the changes").click()
     assert "limit" in page.locator(".errorlist").inner_text()
     page.get_by_label("Text").fill("")
     page.get_by_label("File").set_input_files(file)
-    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_role("button", name="Show the changes").click()
     changes = page.locator(".ratelimit-changes").inner_text()
     assert "limit: 1 → 5" in changes
     assert "second: limit 2 per 1 min by ip" in changes

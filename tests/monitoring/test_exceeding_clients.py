@@ -123,7 +123,7 @@ def confirmation(admin_client):
     def read(page: str, *arguments: object) -> str:
         url = reverse(f"admin:django_ratelimit_rules_ruleset_{page}", args=[ruleset.pk, *arguments])
         text = admin_client.get(url).content.decode()
-        return text.partition("The last hour")[2].partition("What changes")[0]
+        return text.partition("The last hour")[2].partition("Changes")[0]
 
     return read
 
