@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import io
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,3 +253,41 @@ def test_the_page_hands_operators_and_options_to_the_scripts_as_data(admin_clien
     page = admin_client.get(f"/admin/django_ratelimit_rules/ruleset/{ruleset.pk}/change/").content.decode()
     for name in ("ratelimit-operators", "ratelimit-options"):
         assert f'<script id="{name}" type="application/json">' in page
+
+
+PACKAGE = Path(engine.__file__).parents[1]
+
+
+def _names_in(path: Path) -> set[str]:
+    """Return the identifiers and strings of a module, without its docstrings."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)  # type: ignore[attr-defined]
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            names.add(node.value)
+        names |= {getattr(node, name) for name in ("id", "attr", "arg") if isinstance(getattr(node, name, None), str)}
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "modules"),
+    [
+        ("token_bucket", {"engine/algorithms.py"}),
+        ("TOKEN_BUCKET", {"engine/algorithms.py", "counters/memory.py", "replay/fast_counters.py"}),
+        ("warn_at", {"engine/fields.py", "engine/rules.py", "models.py", "engine/plans.py"}),
+        ("lte", {"engine/matching.py"}),
+        ("preflight", {"engine/properties.py", "identifiers/builtin.py"}),
+        ("SuggestPage", {"admin/__init__.py", "admin/pages/suggest.py"}),
+    ],
+)
+def test_an_algorithm_an_option_an_operator_a_property_and_a_page_are_named_where_the_guide_says(name, modules):
+    paths = (path for path in PACKAGE.rglob("*.py") if "migrations" not in path.parts)
+    named = {str(path.relative_to(PACKAGE)) for path in paths if name in _names_in(path)}
+    # The class of a page is defined in its module, where no expression names it.
+    assert named | ({"admin/pages/suggest.py"} if name == "SuggestPage" else set()) == modules
