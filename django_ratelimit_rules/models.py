@@ -8,6 +8,7 @@ Knows nothing of requests, and of the other tiers nothing either.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -247,6 +248,12 @@ class Ruleset(models.Model):
                 raise ValidationError({"partition_by": message})
 
 
+class EngineFields(dict[str, Any]):
+    """The fields of the engine's rule, and the rule once it is made: a page needs each of hundreds of rules thrice."""
+
+    rule: engine.Rule | None = None
+
+
 class Rule(models.Model):
     """One rule of a ruleset. Durations are whole seconds; the fields mean what :class:`engine.Rule` says."""
 
@@ -306,13 +313,21 @@ class Rule(models.Model):
         """Return the rule as the engine has it. Raises InvalidRule for a row that reads as no rule."""
         return made_of(self.engine_fields())
 
-    def engine_fields(self) -> dict[str, Any]:
-        """Return what the engine makes a rule of, unchecked."""
-        return {name: _from_column(spec.kind, getattr(self, name)) for name, spec in SPECS.items()}
+    def engine_fields(self) -> EngineFields:
+        """Return the fields of the engine's rule, unchecked. They are the same object until a column changes."""
+        columns = [getattr(self, name) for name in SPECS]
+        kept: tuple[list[Any], EngineFields] | None = self.__dict__.get("_engine_fields")
+        # By identity, because to Python 1, 1.0 and True are equal, but conditions tell them apart.
+        if kept is not None and all(map(operator.is_, kept[0], columns)):
+            return kept[1]
+        values = zip(SPECS.values(), columns, strict=True)
+        fields = EngineFields({spec.name: _from_column(spec.kind, value) for spec, value in values})
+        self.__dict__["_engine_fields"] = (columns, fields)
+        return fields
 
     def problems(self) -> dict[str, str]:
         """Return what is wrong with the rule, by field, all at once; nothing when it is fit to be saved."""
-        fields = self.engine_fields()
+        fields = dict(self.engine_fields())
         found: dict[str, str] = {}
         while True:
             try:
@@ -404,8 +419,12 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:
-    """Return the rule that such fields say. Raises InvalidRule, as the engine does."""
-    return engine.Rule(**fields)
+    """Return the rule of these fields, made once for the fields of a row. Raises InvalidRule, as the engine does."""
+    if not isinstance(fields, EngineFields):
+        return engine.Rule(**fields)
+    if fields.rule is None:
+        fields.rule = engine.Rule(**fields)
+    return fields.rule
 
 
 def _put_right(fields: dict[str, Any], field: str) -> None:
