@@ -1,12 +1,13 @@
 """The limiter: one checkpoint of an application, which asks whether a call may pass.
 
 A request or an identifier goes in, a :class:`engine.Result` comes out. A check reads from top to bottom in
-:meth:`Limiter._check`; :meth:`Limiter._acheck` is the same with an ``await`` at each step that may wait.
+:meth:`Limiter._check`. It is written once: methods that return :data:`Steps` yield each call that may wait, and
+blocking and async callers run the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
@@ -36,18 +37,18 @@ from .engine.calls import (
     Identifier,
     cost_of,
     values,
-    values_of_request,
 )
 from .engine.comparison import at_edge, decided_by_legacy, would_block
 from .engine.matching import ValueOf
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
-from .identifiers.state import results_of
+from .identifiers.state import results_of, state_of
 from .monitoring import decisions, recording
 from .rulesets import limiter_names
 from .runtime import background, reset, threads
 from .runtime.clock import clock
+from .runtime.steps import Steps, arun, run
 from .signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 
 FAILURES = (CountersUnavailable, CallableFailed)
@@ -121,15 +122,21 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        who = denial_cache.who(self.name, identifier)
-        again = self._refused_again(who, cost) if who else None
-        return again or self._check(values(identifier), cost_of(cost), context, who=who)
+        return run(self._ask(identifier, cost, context))
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
-        """As :meth:`check`, with one non-blocking Redis call on the running event loop."""
+        """Async version of :meth:`check`, with one non-blocking Redis call on the running event loop."""
+        return await arun(self._ask(identifier, cost, context))
+
+    def _ask(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
         who = denial_cache.who(self.name, identifier)
         again = self._refused_again(who, cost) if who else None
-        return again or await self._acheck(values(identifier), cost_of(cost), context, who=who)
+        if again is not None:
+            return again
+        value_of, cost = values(identifier), cost_of(cost)
+        if not settings.ENABLED:
+            return self._off()
+        return (yield from self._check(value_of, cost, context, who=who))
 
     def _check(
         self,
@@ -139,15 +146,15 @@ class Limiter:
         verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
         who: Who | None = None,
-    ) -> Result:
+    ) -> Steps[Result]:
         started = perf_counter()
-        ruleset = self._ruleset()
+        ruleset = yield from self._ruleset()
         if ruleset.mode is OFF:
-            return Result(self.name, mode=OFF)
+            return self._off()
         planned = None
         try:
-            planned = engine.plan(ruleset, value_of, context)
-            tallies = current().hit(planned.hits, cost, verb) if planned.hits.keys else ()
+            planned = yield from _plan(ruleset, value_of, context, request)
+            tallies = (yield from current().counting(planned.hits, cost, verb)) if planned.hits.keys else ()
             result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
         except FAILURES as error:
             result = self._by_failure_mode(ruleset, error, planned, cost, verb)
@@ -155,36 +162,7 @@ class Limiter:
         if settings.RECORD and verb is CHECK:
             recording.note(ruleset, planned, value_of, cost, request)
         if result.blocked and planned and not result.error and verb is CHECK:
-            decisions.keep(ruleset, planned, result, value_of, request)
-            if who:
-                denial_cache.remember(current(), who, ruleset, planned)
-        return self._finish(ruleset, planned, result, cost, seconds, verb)
-
-    async def _acheck(
-        self,
-        value_of: ValueOf,
-        cost: Number,
-        context: object,
-        verb: Verb = CHECK,
-        request: identifiers.RequestIdentifier | None = None,
-        who: Who | None = None,
-    ) -> Result:
-        started = perf_counter()
-        ruleset = self._ruleset() if rulesets.needs_no_load(self.name) else await self._aruleset()
-        if ruleset.mode is OFF:
-            return Result(self.name, mode=OFF)
-        planned = None
-        try:
-            planned = await _aplan(ruleset, value_of, context, request)
-            tallies = await current().ahit(planned.hits, cost, verb) if planned.hits.keys else ()
-            result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
-        except FAILURES as error:
-            result = self._by_failure_mode(ruleset, error, planned, cost, verb)
-        seconds = perf_counter() - started
-        if settings.RECORD and verb is CHECK:
-            recording.note(ruleset, planned, value_of, cost, request)
-        if result.blocked and planned and not result.error and verb is CHECK:
-            await decisions.akeep(ruleset, planned, result, value_of, request)
+            yield from decisions.keep(ruleset, planned, result, value_of, request)
             if who:
                 denial_cache.remember(current(), who, ruleset, planned)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
@@ -202,18 +180,24 @@ class Limiter:
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
-        return self._check(values(identifier), cost_of(cost), context, PEEK)
+        return run(self._peek(identifier, cost, context))
 
     async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
-        """As :meth:`peek`, on the running event loop."""
-        return await self._acheck(values(identifier), cost_of(cost), context, PEEK)
+        """Async version of :meth:`peek`."""
+        return await arun(self._peek(identifier, cost, context))
+
+    def _peek(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
+        value_of, cost = values(identifier), cost_of(cost)
+        if not settings.ENABLED:
+            return self._off()
+        return (yield from self._check(value_of, cost, context, PEEK))
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, raising RateLimited on block."""
         return _raise_if_blocked(self.check(identifier, cost, context))
 
     async def aenforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
-        """As :meth:`enforce`, on the running event loop."""
+        """Async version of :meth:`enforce`."""
         return _raise_if_blocked(await self.acheck(identifier, cost, context))
 
     def charge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
@@ -221,54 +205,65 @@ class Limiter:
 
         Rules charged by outcome are left alone. Never blocks; when Redis fails the usage is lost, and logged.
         """
-        ruleset = self._ruleset()
-        hits = self._chargeable(ruleset, values(identifier), cost_of(cost), context)
-        self._record(ruleset, hits, cost)
+        run(self._charge(identifier, cost, context))
 
     async def acharge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
-        """As :meth:`charge`, on the running event loop."""
-        ruleset = await self._aruleset()
-        hits = self._chargeable(ruleset, values(identifier), cost_of(cost), context)
-        await self._arecord(ruleset, hits, cost)
+        """Async version of :meth:`charge`."""
+        await arun(self._charge(identifier, cost, context))
+
+    def _charge(self, identifier: Identifier, cost: Number, context: object) -> Steps[None]:
+        value_of, cost = values(identifier), cost_of(cost)
+        ruleset = yield from self._ruleset_if_enabled()
+        if ruleset.mode is OFF:
+            return
+        try:
+            planned = yield from _plan(ruleset, value_of, context)
+        except CallableFailed as error:
+            self._report(ruleset, error)
+            return
+        yield from self._record(ruleset, tuple(hit for hit in planned.hits if not hit.looked), cost)
 
     def settle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """Charge the rules by outcome whose ``response`` matches the answer: ``{"status": 401}``.
 
         A result settles once, and says afterwards what its counters do; a blocked one has nothing to settle.
         """
-        ruleset = self._ruleset()
-        hits = _settled(result, answer)
-        if ruleset.mode is not OFF:
-            engine.charged(result, hits, self._record(ruleset, hits, result.cost))
+        run(self.settling(result, answer))
 
     async def asettle(self, result: Result, answer: Mapping[str, Any]) -> None:
-        """As :meth:`settle`, on the running event loop."""
-        ruleset = await self._aruleset()
+        """Async version of :meth:`settle`."""
+        await arun(self.settling(result, answer))
+
+    def settling(self, result: Result, answer: Mapping[str, Any]) -> Steps[None]:
+        """Return the steps of :meth:`settle`."""
+        ruleset = yield from self._ruleset_if_enabled()
         hits = _settled(result, answer)
         if ruleset.mode is not OFF:
-            engine.charged(result, hits, await self._arecord(ruleset, hits, result.cost))
+            engine.charged(result, hits, (yield from self._record(ruleset, hits, result.cost)))
 
     def reset(self, identifier: Identifier) -> int:
         """Forget the counters, bans included, of all rules that match, those behind a skip too; return how many.
 
         Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
         """
-        keys = engine.counter_keys(self._stated(), values(identifier))
-        local.counters.reset(keys)
-        return current().reset(keys)
+        return run(self._reset(identifier))
 
     async def areset(self, identifier: Identifier) -> int:
-        """As :meth:`reset`, on the running event loop."""
-        keys = engine.counter_keys(await self._astated(), values(identifier))
+        """Async version of :meth:`reset`."""
+        return await arun(self._reset(identifier))
+
+    def _reset(self, identifier: Identifier) -> Steps[int]:
+        # A reset before the app is switched on has to work too.
+        keys = engine.counter_keys((yield from self._ruleset()), values(identifier))
         local.counters.reset(keys)
-        return await current().areset(keys)
+        return (yield from current().forgetting(keys))
 
     def explain(self, identifier: Identifier, context: object = None) -> Explanation:
         """Return what :meth:`check` would answer now and why, with every rule of the ruleset. Writes nothing.
 
         Rules behind the end of the chain are explained too; a ``limit`` or ``period`` may be computed for them.
         """
-        traced = engine.trace(self._ruleset(), values(identifier), context)
+        traced = engine.trace(run(self._ruleset_if_enabled()), values(identifier), context)
         try:
             return engine.explain(traced, current().hit(traced.hits, 1, PEEK) if traced.hits else ())
         except CountersUnavailable as error:
@@ -277,11 +272,21 @@ class Limiter:
     @property
     def mode(self) -> Mode:
         """The ruleset's mode now; ``off`` while the app is switched off, and while there is no rule and no mode."""
-        return self._mode_of(self._ruleset())
+        return run(self._mode())
 
     async def amode(self) -> Mode:
-        """As :attr:`mode`; the first load of a process waits in a thread."""
-        return self._mode_of(await self._aruleset())
+        """Async version of :attr:`mode`; the first load of a process waits in a thread."""
+        return await arun(self._mode())
+
+    def _mode(self) -> Steps[Mode]:
+        return (yield from self.mode_when_enabled()) if settings.ENABLED else OFF
+
+    def mode_when_enabled(self) -> Steps[Mode]:
+        """Return the steps of :attr:`mode` for callers that know that the app is switched on."""
+        ruleset = yield from self._ruleset()
+        # Without any rule or mode a legacy limiter continues: a view that was given one would have none.
+        stated = ruleset.rules or any(tier.rules or tier.mode for tier in rulesets.stated(self.name).values())
+        return ruleset.mode if stated else OFF
 
     def compare(
         self,
@@ -296,11 +301,7 @@ class Limiter:
         legacy one; each agreement or divergence is counted and sampled into the log. ``enforce``: ours;
         ``legacy_blocked`` is not called if it is a function.
         """
-        mode = self.mode
-        if mode is Mode.ENFORCE:
-            return self.check(identifier, cost, context)
-        blocked = bool(legacy_blocked() if callable(legacy_blocked) else legacy_blocked)
-        return self._beside(self.check(identifier, cost, context), blocked)
+        return run(self._compare(identifier, legacy_blocked, cost, context))
 
     async def acompare(
         self,
@@ -309,13 +310,20 @@ class Limiter:
         cost: Number = 1,
         context: object = None,
     ) -> Result:
-        """As :meth:`compare`, on the running event loop; ``legacy_blocked`` may be an async function."""
-        mode = await self.amode()
-        if mode is Mode.ENFORCE:
-            return await self.acheck(identifier, cost, context)
-        said = legacy_blocked() if callable(legacy_blocked) else legacy_blocked
-        blocked = bool(await said if isinstance(said, Awaitable) else said)
-        return self._beside(await self.acheck(identifier, cost, context), blocked)
+        """Async version of :meth:`compare`. ``legacy_blocked`` may be async; a sync one runs in a thread."""
+        return await arun(self._compare(identifier, legacy_blocked, cost, context))
+
+    def _compare(self, identifier: Identifier, legacy_blocked: object, cost: Number, context: object) -> Steps[Result]:
+        if (yield from self._mode()) is Mode.ENFORCE:
+            return (yield from self._ask(identifier, cost, context))
+        if callable(legacy_blocked):
+            legacy_blocked = yield legacy_blocked, partial(threads.call, legacy_blocked), ()
+        result = yield from self._ask(identifier, cost, context)
+        # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
+        if result.mode is Mode.ENFORCE and (yield from self._mode()) is Mode.ENFORCE:
+            return result
+        compare(result, bool(legacy_blocked))
+        return decided_by_legacy(result, bool(legacy_blocked))
 
     def check_request(
         self,
@@ -328,17 +336,10 @@ class Limiter:
     ) -> Result:
         """Check a request; once, however often one request reaches this limiter.
 
-        ``identifier`` holds facts that the request cannot tell and wins over those it can; ``kwargs`` are the view's
-        keyword arguments. The result also stands in ``request.rate_limits`` under the limiter's name.
+        ``identifier`` holds properties that the request cannot tell and wins over those it can; ``kwargs`` are the
+        view's keyword arguments. The result is also in ``request.rate_limits`` under the limiter's name.
         """
-        request = identifiers.http_request(request)
-        results = results_of(request)
-        if self.name not in results:
-            built = identifiers.build(request, kwargs)
-            value_of = values_of_request(built, identifier)
-            given = request if context is None else context
-            results[self.name] = self._check(value_of, cost_of(cost), given, request=built)
-        return results[self.name]
+        return run(self._check_request(request, cost, context, identifier, kwargs))
 
     async def acheck_request(
         self,
@@ -349,85 +350,78 @@ class Limiter:
         identifier: Identifier | None = None,
         kwargs: Mapping[str, Any] | None = None,
     ) -> Result:
-        """As :meth:`check_request`, on the running event loop."""
-        request = identifiers.http_request(request)
+        """Async version of :meth:`check_request`."""
+        return await arun(self._check_request(request, cost, context, identifier, kwargs))
+
+    def _check_request(
+        self,
+        request: HttpRequest,
+        cost: Number,
+        context: object,
+        extra: Identifier | None,
+        kwargs: Mapping[str, Any] | None,
+    ) -> Steps[Result]:
+        http = identifiers.http_request(request)
+        results = results_of(http)
+        if self.name in results:
+            return results[self.name]
+        built = yield from identifiers.building(http, kwargs, extra)
+        if not settings.ENABLED:
+            return results.setdefault(self.name, self._off())
+        return (yield from self.checking_request(built, cost, context))
+
+    def checking_request(
+        self, built: identifiers.RequestIdentifier, cost: Number = 1, context: object = None
+    ) -> Steps[Result]:
+        """Return the steps of :meth:`check_request`, for callers that know that the app is switched on."""
+        request = built.request
         results = results_of(request)
         if self.name not in results:
-            built = identifiers.build(request, kwargs)
-            # The facts may hold a lazy user, say.
-            value_of = await threads.call(values_of_request, built, identifier)
             given = request if context is None else context
-            results[self.name] = await self._acheck(value_of, cost_of(cost), given, request=built)
+            result = yield from self._check(built.text, cost_of(cost), given, request=built)
+            results[self.name] = result
+            if result.pending:
+                state_of(request).unsettled.append((self, result))
         return results[self.name]
 
     def fail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
         """Answer a request by the failure mode, because what to ask about it could not be computed."""
-        return results_of(request).setdefault(self.name, self._not_asked(self._ruleset(), error))
+        return run(self.failing_request(request, error))
 
     async def afail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
-        """As :meth:`fail_request`, on the running event loop."""
-        return results_of(request).setdefault(self.name, self._not_asked(await self._aruleset(), error))
+        """Async version of :meth:`fail_request`."""
+        return await arun(self.failing_request(request, error))
 
-    def _not_asked(self, ruleset: Ruleset, error: CallableFailed) -> Result:
+    def failing_request(self, request: HttpRequest, error: CallableFailed) -> Steps[Result]:
+        """Return the steps of :meth:`fail_request`."""
+        ruleset = yield from self._ruleset_if_enabled()
         if ruleset.mode is OFF:
-            return Result(self.name, mode=OFF)
-        result = self._by_failure_mode(ruleset, error, None, 1, CHECK)
-        return self._finish(ruleset, None, result, 1, 0.0, CHECK)
+            result = self._off()
+        else:
+            result = self._by_failure_mode(ruleset, error, None, 1, CHECK)
+            self._finish(ruleset, None, result, 1, 0.0, CHECK)
+        return results_of(request).setdefault(self.name, result)
 
-    def _ruleset(self) -> Ruleset:
-        return self._stated() if settings.ENABLED else _off(self.name)
-
-    async def _aruleset(self) -> Ruleset:
-        return await self._astated() if settings.ENABLED else _off(self.name)
-
-    def _stated(self) -> Ruleset:
-        """Return the rules whether or not the app is switched off: a reset before it is switched on has to work."""
+    def _ruleset(self) -> Steps[Ruleset]:
+        """Return the rules in force, whether or not the app is switched off."""
         background.ensure()
-        return rulesets.get(self.name)
+        if rulesets.needs_no_load(self.name):
+            return rulesets.get(self.name)
+        ruleset: Ruleset = yield rulesets.get, rulesets.aget, (self.name,)
+        return ruleset
 
-    async def _astated(self) -> Ruleset:
-        background.ensure()
-        return await rulesets.aget(self.name)
+    def _ruleset_if_enabled(self) -> Steps[Ruleset]:
+        return (yield from self._ruleset()) if settings.ENABLED else Ruleset(self.name, mode=OFF)
 
-    def _beside(self, result: Result, legacy_blocked: bool) -> Result:
-        # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
-        if result.mode is Mode.ENFORCE and self.mode is Mode.ENFORCE:
-            return result
-        compare(result, legacy_blocked)
-        return decided_by_legacy(result, legacy_blocked)
+    def _off(self) -> Result:
+        return Result(self.name, mode=OFF)
 
-    def _mode_of(self, ruleset: Ruleset) -> Mode:
-        # Where nobody has said anything yet, a legacy limiter goes on: a view that was given one would have none.
-        said = ruleset.rules or any(tier.rules or tier.mode for tier in rulesets.stated(self.name).values())
-        return ruleset.mode if said else Mode.OFF
-
-    def _chargeable(self, ruleset: Ruleset, value_of: ValueOf, cost: Number, context: object) -> tuple[Hit, ...]:
-        if ruleset.mode is OFF:
-            return ()
-        try:
-            planned = engine.plan(ruleset, value_of, context)
-        except CallableFailed as error:
-            self._report(ruleset, error)
-            return ()
-        return tuple(hit for hit in planned.hits if not hit.looked)
-
-    def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> list[Tally]:
-        """Charge hits; return what their counters say then, nothing when Redis failed."""
+    def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> Steps[list[Tally]]:
+        """Charge hits; return the tallies of their counters, none when Redis failed."""
         if not hits:
             return []
         try:
-            tallies = current().hit(hits, cost, CHARGE)
-        except CountersUnavailable as error:
-            tallies = self._record_locally(ruleset, hits, cost, error)
-        self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
-        return tallies
-
-    async def _arecord(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> list[Tally]:
-        """As :meth:`_record`, on the running event loop."""
-        if not hits:
-            return []
-        try:
-            tallies = await current().ahit(hits, cost, CHARGE)
+            tallies = yield from current().counting(hits, cost, CHARGE)
         except CountersUnavailable as error:
             tallies = self._record_locally(ruleset, hits, cost, error)
         self._warn(((hit, tally.used) for hit, tally in zip(hits, tallies, strict=False)), cost)
@@ -484,22 +478,24 @@ def forget_local_counters() -> None:
     local.forget()
 
 
-def _off(limiter: str) -> Ruleset:
-    return Ruleset(limiter, mode=OFF)
+def _plan(
+    ruleset: Ruleset, value_of: ValueOf, context: object, request: identifiers.RequestIdentifier | None = None
+) -> Steps[Plan]:
+    """Plan a call. An event loop first loads the properties that the plan will ask for, and plans in a thread where a
+    function of the project computes a limit: that may query the database."""
+    if request is not None and ruleset.looks_up:
+        yield _when_asked, request.load, (ruleset.asking(value_of),)
+    if not ruleset.calls_project:
+        return engine.plan(ruleset, value_of, context)
+    planned: Plan = yield engine.plan, _plan_in_thread, (ruleset, value_of, context)
+    return planned
 
 
-async def _aplan(
-    ruleset: Ruleset, value_of: ValueOf, context: object, request: identifiers.RequestIdentifier | None
-) -> Plan:
-    """Plan on the event loop: a request's lazy user is awaited, and planning starts again once it is there; where a
-    computed limit looks up the database, all is planned in a thread."""
-    plan = partial(engine.plan, ruleset, value_of, context)
-    try:
-        return await request.run(plan) if request else plan()
-    except CallableFailed as error:
-        if not threads.wants_thread(error):
-            raise
-    return await sync_to_async(plan)()
+_plan_in_thread = sync_to_async(engine.plan)
+
+
+def _when_asked(_names: Iterator[str]) -> None:
+    """Load nothing: blocking code computes a property when the plan asks for it."""
 
 
 def _raise_if_blocked(result: Result) -> Result:

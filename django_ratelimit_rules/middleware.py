@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
@@ -18,10 +18,12 @@ from django.http.response import HttpResponseBase
 
 from .conf import PREFIX, settings
 from .exceptions import InvalidRule
-from .http.responses import ablocked_response, add_headers, blocked_response
-from .http.settling import Answering
+from .http.answering import answered, refuse
+from .http.responses import blocked_response
+from .identifiers import RequestIdentifier
 from .identifiers.state import results_of
 from .limiter import Limiter, RateLimited
+from .runtime.steps import Steps, arun, run
 
 logger = logging.getLogger(__name__)
 
@@ -45,25 +47,13 @@ class RateLimitMiddleware:
         """Answer a request, or return the coroutine that does."""
         # Views may look at request.rate_limits whether or not anything was checked.
         results_of(request)
-        if self.is_async:
-            return self._acall(request)
-        with Answering(request) as answering:
-            response = cast(HttpResponseBase, self.get_response(request))
-            if _not_found(request, response):
-                response = _check(request) or response
-            answering.response = response
-        # Only now: what the response charged lowers what its headers report.
-        add_headers(request, response)
-        return response
+        steps = answered(request, self._answer(request))
+        return arun(steps) if self.is_async else run(steps)
 
-    async def _acall(self, request: HttpRequest) -> HttpResponseBase:
-        async with Answering(request) as answering:
-            response = await cast(Awaitable[HttpResponseBase], self.get_response(request))
-            if _not_found(request, response):
-                response = await _acheck(request) or response
-            answering.response = response
-        # Only now: what the response charged lowers what its headers report.
-        add_headers(request, response)
+    def _answer(self, request: HttpRequest) -> Steps[HttpResponseBase]:
+        response: HttpResponseBase = yield self.get_response, self.get_response, (request,)  # type: ignore[misc]
+        if _not_found(request, response):
+            response = (yield from _check(request)) or response
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
@@ -75,29 +65,23 @@ class RateLimitMiddleware:
 
 
 def _check_view(request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> HttpResponseBase | None:
-    return _check(request, kwargs)
+    return run(_check(request, kwargs))
 
 
 async def _acheck_view(
     request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]
 ) -> HttpResponseBase | None:
-    return await _acheck(request, kwargs)
+    """Async version of :func:`_check_view`."""
+    return await arun(_check(request, kwargs))
 
 
-def _check(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> HttpResponseBase | None:
+def _check(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> Steps[HttpResponseBase | None]:
     """Return a refusal, or None when all limiters let the request pass."""
     for limiter in _limiters():
-        result = limiter.check_request(request, kwargs=kwargs)
+        result = yield from limiter.checking_request(RequestIdentifier(request, kwargs))
         if result.blocked:
-            return blocked_response(request, result)
-    return None
-
-
-async def _acheck(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> HttpResponseBase | None:
-    for limiter in _limiters():
-        result = await limiter.acheck_request(request, kwargs=kwargs)
-        if result.blocked:
-            return await ablocked_response(request, result)
+            response: HttpResponseBase = yield from refuse(request, result)
+            return response
     return None
 
 

@@ -26,7 +26,7 @@ from ..identifiers.state import results_of
 from ..limiter import Limiter
 from .credentials import facts_of
 
-Facts = Callable[[HttpRequest], Mapping[str, Any]]
+Extra = Callable[[HttpRequest], Mapping[str, Any]]
 
 UNAVAILABLE = "This service cannot take requests at the moment."
 
@@ -35,14 +35,14 @@ _result: ContextVar[Result | None] = ContextVar("ratelimit_rules_ninja_result", 
 
 
 class RuleThrottle(BaseThrottle):
-    """Let a limiter decide. ``identifier(request)`` returns facts that win over those of the request.
+    """Let a limiter decide. ``identifier(request)`` returns properties that win over those of the request.
 
     Ninja calls a throttle of an async operation on the event loop, which waits for the one Redis call; to await it
     instead, put ``rate_limited`` around the operation by Ninja's ``decorate_view``. Ninja asks all throttles of an
     operation, also after one has refused.
     """
 
-    def __init__(self, limiter: Limiter | str, *, cost: int | float = 1, identifier: Facts | None = None) -> None:
+    def __init__(self, limiter: Limiter | str, *, cost: int | float = 1, identifier: Extra | None = None) -> None:
         self.limiter = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
         self.cost = cost_of(cost)
         self.identifier = identifier
@@ -51,16 +51,16 @@ class RuleThrottle(BaseThrottle):
         """Return whether the limiter lets the request pass."""
         known = _facts_of(getattr(request, "auth", None))
         try:
-            facts = {**known, **(self.identifier(request) if self.identifier else {})}
+            extra = {**known, **(self.identifier(request) if self.identifier else {})}
             # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
-            values(facts)
+            values(extra)
         except ANSWERED_BY_DJANGO:
             raise
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
             failure = CallableFailed.because(f"the identifier of the throttle for {self.limiter.name!r}", error)
             result = self.limiter.fail_request(request, failure)
         else:
-            result = self.limiter.check_request(request, cost=self.cost, identifier=facts)
+            result = self.limiter.check_request(request, cost=self.cost, identifier=extra)
         _result.set(result)
         return not result.blocked
 

@@ -79,16 +79,16 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         known = facts_of(request.auth)
         http = http_request(request)
         try:
-            facts = {**known, **self.get_identifier(request, view)}
+            extra = {**known, **self.get_identifier(request, view)}
             # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
-            values(facts)
+            values(extra)
         except (APIException, *ANSWERED_BY_DJANGO):
             raise
         except Exception as error:  # noqa: BLE001 -- a project's method may raise anything
             self._result = limiter.fail_request(http, CallableFailed.because(f"the identifier of {self!r}", error))
         else:
             kwargs = getattr(view, "kwargs", None)
-            self._result = limiter.check_request(http, cost=self.cost, identifier=facts, kwargs=kwargs)
+            self._result = limiter.check_request(http, cost=self.cost, identifier=extra, kwargs=kwargs)
         if isinstance(view, APIView):
             _follow(view, http)
         if self._result.blocked and status_of(self._result) == 503:
@@ -126,7 +126,7 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         return limiter if isinstance(limiter, Limiter) else Limiter(limiter)
 
     def get_identifier(self, request: Request, view: APIView) -> Mapping[str, Any]:
-        """Return facts that the request cannot tell; they win over those it can. For subclasses."""
+        """Return properties that the request cannot tell; they win over those it can. For subclasses."""
         return {}
 
 

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from ..conf import settings
 from ..exceptions import CountersUnavailable
+from ..runtime.steps import Steps, run
 from .transport.blocking import Connections
 from .transport.cluster import (
     ClusterConnections,
@@ -67,8 +68,12 @@ class Client:
 
     def _aside(self, *arguments: Any) -> Any:
         """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""
+        return run(self._asking_aside(*arguments))
+
+    def _asking_aside(self, *arguments: Any) -> Steps[Any]:
+        """Return the steps of :meth:`_aside`."""
         try:
-            return self._connect().ask(*arguments)
+            return (yield self._ask, self._aask, arguments)
         except FAILURES as error:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
 
@@ -81,6 +86,13 @@ class Client:
         except FAILURES as error:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
         return replies
+
+    def _ask(self, *arguments: Any) -> Any:
+        return self._connect().ask(*arguments)
+
+    async def _aask(self, *arguments: Any) -> Any:
+        """Async version of :meth:`_ask`, on a connection of the running event loop."""
+        return await (self._known() or await self._aconnect()).ask(*arguments)
 
     def _connect(self) -> Connections | ClusterConnections:
         if self._connections is None:

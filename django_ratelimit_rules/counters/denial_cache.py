@@ -31,6 +31,7 @@ from ..engine.calls import SAFE
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..runtime import reset
+from ..runtime.steps import Steps
 from . import CHARGE, CHECK, Store, Verb
 from .redis import RedisCounters
 
@@ -90,35 +91,23 @@ class Denials(RedisCounters):
         super().begin_anew()
         self._kept = {}
 
-    def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
+    def counting(
+        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0
+    ) -> Steps[list[Tally]]:
         """As in Redis, but for refusals that must stand still."""
         if verb is not CHECK or type(hits) is not Hits:
             self._outdate(hits, verb)
-            return super().hit(hits, cost, verb)
+            return (yield from super().counting(hits, cost, verb))
         name, asked = self.namespace() + hits.keys[0], monotonic()
         refused = self._refused(name, hits, cost, asked)
         if refused is not None:
             return refused
-        return self._noted(name, hits, cost, asked, super().hit(hits, cost, verb, self._missed(name)))
+        tallies = yield from super().counting(hits, cost, verb, self._missed(name))
+        return self._noted(name, hits, cost, asked, tallies)
 
-    async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
-        """As :meth:`hit`, waiting on the running event loop."""
-        if verb is not CHECK or type(hits) is not Hits:
-            self._outdate(hits, verb)
-            return await super().ahit(hits, cost, verb)
-        name, asked = self.namespace() + hits.keys[0], monotonic()
-        refused = self._refused(name, hits, cost, asked)
-        if refused is not None:
-            return refused
-        return self._noted(name, hits, cost, asked, await super().ahit(hits, cost, verb, self._missed(name)))
-
-    def reset(self, keys: Iterable[str]) -> int:
+    def forgetting(self, keys: Iterable[str]) -> Steps[int]:
         """As in Redis, and forget what was refused here."""
-        return super().reset(self._dropped(keys))
-
-    async def areset(self, keys: Iterable[str]) -> int:
-        """As :meth:`reset`, waiting on the running event loop."""
-        return await super().areset(self._dropped(keys))
+        return (yield from super().forgetting(self._dropped(keys)))
 
     def clear(self, limiter: str | None = None) -> int:
         """As in Redis, and forget all refusals."""

@@ -18,6 +18,7 @@ from ..engine import Hit, Hits, Tally
 from ..engine.plans import Terms, new_tuple
 from ..engine.results import Number
 from ..exceptions import CountersUnavailable
+from ..runtime.steps import Steps, arun, run
 from . import CHARGE, CHECK, PEEK, Verb
 from .alias import FAILURES
 from .shared_state import Beside
@@ -47,31 +48,24 @@ class RedisCounters(Beside):
 
         ``missed`` is added to the count of the first counter if that one is still there: see denials.py.
         """
-        self._enter()
-        try:
-            arguments = self._arguments(hits, cost, verb, missed)
-            connections = self._connect()
-            try:
-                reply = connections.ask("EVALSHA", SHA, *arguments)
-            except NoScriptError:
-                # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
-                reply = connections.ask("EVAL", SCRIPT, *arguments)
-            tallies = _tallies(reply)
-        except FAILURES as error:
-            raise self._failed(error) from error
-        self.breaker.worked()
-        return tallies
+        return run(self.counting(hits, cost, verb, missed))
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
-        """As :meth:`hit`, waiting on the running event loop, on a connection of that loop."""
+        """Async version of :meth:`hit`."""
+        return await arun(self.counting(hits, cost, verb, missed))
+
+    def counting(
+        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0
+    ) -> Steps[list[Tally]]:
+        """Return the steps of :meth:`hit`."""
         self._enter()
         try:
             arguments = self._arguments(hits, cost, verb, missed)
-            connections = self._known() or await self._aconnect()
             try:
-                reply = await connections.ask("EVALSHA", SHA, *arguments)
+                reply = yield self._ask, self._aask, ("EVALSHA", SHA, *arguments)
             except NoScriptError:
-                reply = await connections.ask("EVAL", SCRIPT, *arguments)
+                # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
+                reply = yield self._ask, self._aask, ("EVAL", SCRIPT, *arguments)
             tallies = _tallies(reply)
         except FAILURES as error:
             raise self._failed(error) from error
@@ -80,13 +74,24 @@ class RedisCounters(Beside):
 
     def reset(self, keys: Iterable[str]) -> int:
         """Forget counters; return how many there were. Raises CountersUnavailable."""
-        names = self._names(keys)
-        return int(self._run("DEL", *names)) if names else 0
+        return run(self.forgetting(keys))
 
     async def areset(self, keys: Iterable[str]) -> int:
-        """As :meth:`reset`, waiting on the running event loop."""
+        """Async version of :meth:`reset`."""
+        return await arun(self.forgetting(keys))
+
+    def forgetting(self, keys: Iterable[str]) -> Steps[int]:
+        """Return the steps of :meth:`reset`."""
         names = self._names(keys)
-        return int(await self._arun("DEL", *names)) if names else 0
+        if not names:
+            return 0
+        self._enter()
+        try:
+            reply = yield self._ask, self._aask, ("DEL", *names)
+        except FAILURES as error:
+            raise self._failed(error) from error
+        self.breaker.worked()
+        return int(reply)
 
     def clear(self, limiter: str | None = None) -> int:
         """Forget all counters of one limiter, or of this app, by SCAN; return how many. For tests and operators.
@@ -200,25 +205,6 @@ class RedisCounters(Beside):
 
     def _forget(self, keys: Sequence[bytes]) -> int:
         return sum(int(self._aside("DEL", *group)) for group in self._connect().together(keys))
-
-    def _run(self, *arguments: Any) -> Any:
-        """Run a command through the breaker."""
-        self._enter()
-        try:
-            reply = self._connect().ask(*arguments)
-        except FAILURES as error:
-            raise self._failed(error) from error
-        self.breaker.worked()
-        return reply
-
-    async def _arun(self, *arguments: Any) -> Any:
-        self._enter()
-        try:
-            reply = await (await self._aconnect()).ask(*arguments)
-        except FAILURES as error:
-            raise self._failed(error) from error
-        self.breaker.worked()
-        return reply
 
 
 def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:

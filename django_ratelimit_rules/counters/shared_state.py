@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from ..exceptions import CountersUnavailable
-from .alias import FAILURES, Client
+from ..runtime.steps import Steps, arun, run
+from .alias import Client
 
 REVISION_SECONDS = 60
 ENTRIES_AT_ONCE = 2000
@@ -31,14 +31,14 @@ class Beside(Client):
 
     def put(self, name: str, value: str, seconds: int) -> None:
         """Keep a text beside the counters for some seconds. Raises CountersUnavailable."""
-        self._aside("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
+        run(self._putting(name, value, seconds))
 
     async def aput(self, name: str, value: str, seconds: int) -> None:
-        """As :meth:`put`, waiting on the running event loop."""
-        try:
-            await (await self._aconnect()).ask("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
-        except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+        """Async version of :meth:`put`."""
+        await arun(self._putting(name, value, seconds))
+
+    def _putting(self, name: str, value: str, seconds: int) -> Steps[None]:
+        yield from self._asking_aside("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
 
     def fetch(self, name: str) -> bytes | None:
         """Return what :meth:`put` kept, None when there is nothing. Raises CountersUnavailable."""

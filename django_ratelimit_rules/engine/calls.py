@@ -19,29 +19,21 @@ from .values import MAX_TEXT, bounded, canonical
 Identifier = Mapping[str, Any]
 # Whole numbers below this one are finite whatever becomes of them.
 SAFE = 2**53
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def values(identifier: Identifier) -> ValueOf:
-    """Return a function that tells the canonical text of a property. Raises TypeError for what is no identifier."""
-    return _told_by(_texts(identifier))
+    """Return a function that returns the canonical string of a property. Raises TypeError for anything but an
+    identifier."""
+    return _value_of(texts_of(identifier))
 
 
-def values_of_request(built: Any, facts: Identifier | None) -> ValueOf:
-    """Return a request's properties, behind the facts that code adds."""
-    if facts is None:
-        return built.text  # type: ignore[no-any-return]
-    texts = _texts(facts)
-    given = _told_by(texts)
-
-    def value_of(name: str) -> str | None:
-        known = name in texts or base_of(name) in texts
-        text: str | None = given(name) if known else built.text(name)
-        return text
-
-    return value_of
+def is_plain(identifier: object) -> bool:
+    """Whether an identifier holds built-in values only, so that making strings of them runs no code of the project."""
+    return type(identifier) is dict and all(type(value) in _PLAIN for value in identifier.values())
 
 
-def _texts(identifier: Identifier) -> dict[str, str | None]:
+def texts_of(identifier: Identifier) -> dict[str, str | None]:
     """Return the canonical texts of properties, by their names. Raises TypeError for what is no identifier."""
     if type(identifier) is not dict and not isinstance(identifier, Mapping):
         raise TypeError(f"an identifier must be a mapping of property to value, not {type(identifier).__name__}")
@@ -61,7 +53,7 @@ def _texts(identifier: Identifier) -> dict[str, str | None]:
     return texts
 
 
-def _told_by(texts: Mapping[str, str | None]) -> ValueOf:
+def _value_of(texts: Mapping[str, str | None]) -> ValueOf:
     def value_of(name: str) -> str | None:
         if name in texts or "|" not in name:
             return texts.get(name)

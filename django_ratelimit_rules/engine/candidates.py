@@ -46,9 +46,15 @@ class Candidates:
 
     def of(self, value_of: ValueOf) -> Iterable[int]:
         """Return the positions of the rules that may match, in order."""
-        return self._found(value_of) if self._lookups else self._tried
+        if not self._lookups:
+            return self._tried
+        return (step for step in self._steps(value_of) if type(step) is int)
 
-    def _found(self, value_of: ValueOf) -> Iterator[int]:
+    def asking(self, value_of: ValueOf) -> Iterator[int | str]:
+        """Yield the same positions, and each property right before a look-up asks for it."""
+        return self._steps(value_of)
+
+    def _steps(self, value_of: ValueOf) -> Iterator[int | str]:
         waiting: Sequence[int] = self._tried
         at = 0
         for lookup in self._lookups:
@@ -56,6 +62,7 @@ class Candidates:
             while at < len(waiting) and waiting[at] < lookup.first:
                 yield waiting[at]
                 at += 1
+            yield lookup.name
             found = lookup.find(value_of(lookup.name))
             if found:
                 waiting = sorted([*waiting[at:], *found])

@@ -20,10 +20,8 @@ from .sentences import match_phrase, sentence
 MAX_TEXT = 200
 
 Show = Callable[[str, str], str]
-
-
-class NotAsked(LookupError):
-    """Say that nobody asked for a property while the call was decided; asking now might cost a query."""
+# Whether a property was asked for while the call was decided.
+IsKnown = Callable[[str], bool]
 
 
 class Standing(Word):
@@ -183,9 +181,13 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
     return _explanation(decide(plan, [by_rule[hit.rule.name] for hit in reached]), "", traced.values, rules)
 
 
-def record(plan: Plan, ruleset: Ruleset, result: Result, value_of: ValueOf, show: Show, most: int) -> Explanation:
-    """Return the explanation of a result just decided. Asks for nothing that was not asked; ``show`` says how a
-    property's text may be kept. Of the rules that did not match, it names the first ``most``."""
+def record(
+    plan: Plan, ruleset: Ruleset, result: Result, value_of: ValueOf, show: Show, most: int, is_known: IsKnown
+) -> Explanation:
+    """Return the explanation of a result just decided, from the properties that ``is_known`` names.
+
+    ``show`` returns how a property's value may be kept. Of the rules that did not match, it names the first ``most``.
+    """
     evaluations = {evaluation.rule: evaluation for evaluation in result.evaluations}
     hits = {hit.rule.name: hit for hit in plan.hits}
     rules: list[ExplainedRule] = []
@@ -197,25 +199,32 @@ def record(plan: Plan, ruleset: Ruleset, result: Result, value_of: ValueOf, show
             continue
         missed: tuple[Miss, ...] = ()
         if evaluation is None and not behind and rule not in plan.passed_over:
-            missed = tuple(miss._replace(text=_shown(miss, show)) for miss in misses(rule, value_of))
+            missed = tuple(miss._replace(text=_shown(miss, show)) for miss in misses(rule, value_of, is_known))
         reason = f"{rule.count_distinct} is missing" if rule in plan.passed_over else ""
         one = _explained(Traced(rule, missed, hits.get(rule.name), reason), evaluation, behind)
         rules.append(one if evaluation or behind or reason else replace(one, standing=Standing.UNMATCHED))
         behind = behind or rule.name == result.rule
-    return _explanation(result, "", tuple(_values(ruleset, value_of, show)), rules, left_out)
+    return _explanation(result, "", tuple(_values(ruleset, value_of, show, is_known)), rules, left_out)
 
 
-def misses(rule: Rule, value_of: ValueOf) -> tuple[Miss, ...]:
-    """Return for each alternative of a match the first condition that does not hold; nothing when the rule matches."""
+def every(_name: str) -> bool:
+    """Know every property: an identifier that code hands over, say."""
+    return True
+
+
+def misses(rule: Rule, value_of: ValueOf, is_known: IsKnown = every) -> tuple[Miss, ...]:
+    """Return for each alternative of a match the first condition that does not hold; nothing when the rule matches.
+
+    Conditions on properties that are not known are left out: asking now might cost a query.
+    """
     sources = [rule.match] if isinstance(rule.match, Mapping) else rule.match
     found = []
     for source, conditions in zip(sources, rule.matcher.alternatives, strict=True):
         missed = None
         for (name, holds), (spelled, condition) in zip(conditions, source.items(), strict=True):
-            try:
-                text = value_of(name)
-            except NotAsked:
+            if not is_known(name):
                 continue
+            text = value_of(name)
             if not holds(text):
                 missed = Miss(name, match_phrase({name: _failing(spelled, condition, text)}), text)
                 break
@@ -292,11 +301,13 @@ def _explanation(
     return Explanation(result.limiter, result.mode, *said, error, values, tuple(rules), left_out)
 
 
-def _values(ruleset: Ruleset, value_of: ValueOf, show: Show) -> Iterator[tuple[str, str | None]]:
-    for name in ruleset.properties:
+def _values(
+    ruleset: Ruleset, value_of: ValueOf, show: Show, is_known: IsKnown = every
+) -> Iterator[tuple[str, str | None]]:
+    for name in filter(is_known, ruleset.properties):
         try:
             text = value_of(name)
-        except (NotAsked, CallableFailed):
+        except CallableFailed:
             continue
         yield name, show(name, text)[:MAX_TEXT] if text is not None else None
 

@@ -11,7 +11,7 @@ import ipaddress
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -132,6 +132,17 @@ class Matcher:
         """Decide for one identifier; asks for no property beyond the first condition that fails."""
         for conditions in self.in_order:
             for name, condition in conditions:
+                if not condition(value_of(name)):
+                    break
+            else:
+                return True
+        return False
+
+    def asking(self, value_of: ValueOf) -> Generator[str, None, bool]:
+        """Yield each property right before :meth:`holds` asks for it; return whether the match holds."""
+        for conditions in self.in_order:
+            for name, condition in conditions:
+                yield name
                 if not condition(value_of(name)):
                     break
             else:

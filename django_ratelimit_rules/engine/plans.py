@@ -20,6 +20,7 @@ from .candidates import Candidates
 from .durations import parse_duration
 from .keys import KeyWriter, Partition, prefixes
 from .matching import ValueOf
+from .properties import facts_of
 from .rules import Action, FailureMode, Mode, Rule, check_limit, check_partition
 
 # Makes a named tuple from its fields in half the time of the class's own call, and there are many on every check.
@@ -214,7 +215,8 @@ class Ruleset:
     """The rules in force for one limiter, in order: enabled ones that have not expired, with their mode.
 
     ``partition_by`` is a property that all rules which count, count by; see :mod:`keys`. ``version`` is the admin's,
-    for whoever reads a log line later; nothing is decided by it. Raises InvalidRule.
+    for whoever reads a log line later; nothing is decided by it. ``looks_up``: some property is not at hand in a
+    request. ``calls_project``: a limit or a period is a function of the project. Raises InvalidRule.
     """
 
     limiter: str
@@ -226,6 +228,8 @@ class Ruleset:
     version: int | None = None
     steps: tuple[Step, ...] = field(init=False, repr=False, compare=False)
     candidates: Candidates = field(init=False, repr=False, compare=False)
+    looks_up: bool = field(init=False, repr=False, compare=False)
+    calls_project: bool = field(init=False, repr=False, compare=False)
     _only_chain: Chain | None = field(init=False, repr=False, compare=False, default=None)
     _chains: dict[tuple[int, ...], Chain] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -237,6 +241,8 @@ class Ruleset:
         object.__setattr__(self, "partition_by", partition_by)
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "candidates", Candidates([rule.matcher for rule in self.rules]))
+        object.__setattr__(self, "looks_up", not all(facts_of(name).cheap for name in self.properties))
+        object.__setattr__(self, "calls_project", any(step.rule.counts and step.terms is None for step in steps))
         if not any(rule.count_distinct or not rule.matcher.always for rule in self.rules):
             skip = next((position for position, rule in enumerate(self.rules) if not rule.counts), len(self.rules))
             object.__setattr__(self, "_only_chain", Chain(self.steps[: skip + 1]))
@@ -264,6 +270,26 @@ class Ruleset:
             if rule.action is Action.SKIP:
                 break
         return self._chain(tuple(positions)), passed_over
+
+    def asking(self, value_of: ValueOf) -> Iterator[str]:
+        """Yield each property that :func:`plan` asks for, right before it is asked here.
+
+        So a caller can load it first, and loads none that the plan does not reach. A name may come more than once.
+        """
+        for step in self.candidates.asking(value_of):
+            if isinstance(step, str):
+                yield step
+                continue
+            rule = self.rules[step]
+            if not (yield from rule.matcher.asking(value_of)):
+                continue
+            if rule.count_distinct is not None:
+                yield rule.count_distinct
+                if value_of(rule.count_distinct) is None:
+                    continue
+            yield from rule.characteristics
+            if rule.action is Action.SKIP:
+                return
 
     def _chain(self, met: tuple[int, ...]) -> Chain:
         chain = self._chains.get(met)

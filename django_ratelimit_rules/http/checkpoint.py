@@ -1,4 +1,4 @@
-"""What one use of the decorator asks: its limiter, about which requests, with which facts and cost.
+"""What one use of the decorator asks: its limiter, about which requests, with which extra properties and cost.
 
 A request and the view's arguments go in, the limiter's result comes out; what is answered then is not known here.
 """
@@ -7,36 +7,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
 
 from ..engine import Result
-from ..engine.calls import cost_of, values
+from ..engine.calls import cost_of
 from ..exceptions import CallableFailed
-from ..identifiers import http_request
+from ..identifiers import building, http_request
 from ..identifiers.state import results_of
 from ..limiter import Limiter
 from ..runtime import threads
+from ..runtime.steps import Steps
 from .settling import ANSWERED_BY_DJANGO
 
 _METHOD = re.compile("[A-Z][A-Z_-]*")
 
-Facts = Callable[..., Mapping[str, Any]] | Callable[..., Awaitable[Mapping[str, Any]]]
+Extra = Callable[..., Mapping[str, Any]] | Callable[..., Awaitable[Mapping[str, Any]]]
 Cost = int | float | Callable[..., int | float] | Callable[..., Awaitable[int | float]]
 
 
-class Question:
+class Checkpoint:
     """What to ask a limiter about the requests of one view, as the decorator's arguments say it."""
 
-    def __init__(self, limiter: Limiter, identifier: Facts | None, cost: Cost, methods: Iterable[str] | None) -> None:
+    def __init__(self, limiter: Limiter, identifier: Extra | None, cost: Cost, methods: Iterable[str] | None) -> None:
         if isinstance(methods, str):
-            raise TypeError(f"methods must be a list such as [{methods!r}], not a text")
+            raise TypeError(f"methods must be a list such as [{methods!r}], not a string")
         self.limiter = limiter
         self.identifier = identifier
         self.cost = cost if callable(cost) else cost_of(cost)
-        # Nothing of the project's has to be called before the limiter is asked.
-        self.is_plain = identifier is None and not callable(cost)
         self.methods = None if methods is None else _methods(methods)
         if self.methods and "GET" in self.methods:
             self.methods |= {"HEAD"}
@@ -66,35 +66,27 @@ class Question:
         """Whether the request's method is one of those that are checked."""
         return self.methods is None or (request.method or "").upper() in self.methods
 
-    def check(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
-        """Ask the limiter; ``request`` is what the view got, ``http`` Django's own inside it."""
-        if self.is_plain:
-            return self.limiter.check_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
-        try:
-            asked = self._asked(request, args, kwargs)
-            _verify(asked)
-        except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
-            return self.limiter.fail_request(http, self._failure(error))
-        return self.limiter.check_request(http, **asked)
+    def checking(
+        self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Steps[Result]:
+        """Return the steps that ask the limiter, while the app is switched on.
 
-    async def acheck(self, http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result:
-        """As :meth:`check`, on the running event loop; identifier and cost may be async functions."""
-        if self.is_plain:
-            return await self.limiter.acheck_request(http, cost=self.cost, kwargs=kwargs)  # type: ignore[arg-type]
+        ``request`` is what the view got, ``http`` Django's own inside it. Async callers await an async identifier or
+        cost, and have a sync one run in a thread.
+        """
         try:
-            asked = await threads.call(self._asked, request, args, kwargs)
-            for name in ("identifier", "cost"):
-                if isinstance(asked[name], Awaitable):
-                    asked[name] = await asked[name]
-            await threads.call(_verify, asked)
+            extra, cost = None, self.cost
+            if self.identifier is not None:
+                extra = yield from _call(self.identifier, request, args, kwargs)
+            if callable(cost):
+                cost = yield from _call(cost, request, args, kwargs)
+            # Raises TypeError or ValueError for values that no limiter takes. Functions of the project made them,
+            # perhaps of what a client sent, and they fail no request.
+            built = yield from building(http, kwargs, extra)
+            cost = cost_of(cost)
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
-            return await self.limiter.afail_request(http, self._failure(error))
-        return await self.limiter.acheck_request(http, **asked)
-
-    def _asked(self, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        facts = None if self.identifier is None else self.identifier(request, *args, **kwargs)
-        cost = self.cost(request, *args, **kwargs) if callable(self.cost) else self.cost
-        return {"identifier": facts, "cost": cost, "kwargs": kwargs}
+            return (yield from self.limiter.failing_request(http, self._failure(error)))
+        return (yield from self.limiter.checking_request(built, cost))
 
     def _failure(self, error: Exception) -> CallableFailed:
         """Return what to fail with when the question could not be computed. Raises the error itself where it is an
@@ -106,12 +98,9 @@ class Question:
         return failure
 
 
-def _verify(asked: Mapping[str, Any]) -> None:
-    """Raise TypeError or ValueError for facts or a cost that no limiter takes: functions of the project made them,
-    perhaps of what a client sent, and they fail no request."""
-    cost_of(asked["cost"])
-    if asked["identifier"] is not None:
-        values(asked["identifier"])
+def _call(function: Callable[..., Any], request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
+    bound = partial(function, request, *args, **kwargs)
+    return (yield bound, partial(threads.call, function, request, *args, **kwargs), ())
 
 
 def _methods(methods: Iterable[object]) -> frozenset[str]:

@@ -1,8 +1,8 @@
-"""By outcome: what an answer charges, once for each request.
+"""By outcome: what a response charges, once for each request.
 
-:class:`Answering` is put around whatever answers a request, a middleware's inside or a decorated view. What comes out,
-a response or an exception, goes to the rules with a ``response``: the outermost bracket of a request settles the
-results of all limiters that the request met. Knows neither rules nor counters; how to settle is the limiter's business.
+:class:`Settling` is put around whatever answers a request. What comes out, a response or an exception, goes to the
+rules with a ``response``: the outermost bracket of a request settles the results of all limiters that the request met.
+Knows neither rules nor counters; how to settle is the limiter's business.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from django.http.response import HttpResponseBase
 from ..engine import Result
 from ..engine.properties import base_of
 from ..identifiers.current import current_request, enter
-from ..identifiers.state import results_of
-from ..limiter import Limiter
-
-# Where the request keeps its outermost bracket, and what became of a sign-in.
-_BRACKET = "_rate_limit_answering"
-_LOGIN = "_rate_limit_login"
+from ..identifiers.state import has_state, state_of
+from ..runtime.steps import Steps, run
 
 # What Django's own handler answers, where a view raises instead of answering.
 _STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
@@ -34,14 +30,12 @@ _STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
 )
 ANSWERED_BY_DJANGO = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
 
-Settlement = tuple[Limiter, Result, dict[str, object]]
 
+class Settling:
+    """A bracket around what answers a request. The code inside puts the answer into ``response``.
 
-class Answering:
-    """A bracket around what answers a request, sync or async. Whoever is inside puts the answer into ``response``.
-
-    An exception instead of one counts as the status that Django makes of it, mostly 500; so does a client that hung up,
-    or nobody would be charged who does not wait for the answer.
+    An exception instead of one counts as the status that Django makes of it, mostly 500. So does a client that hung up:
+    otherwise a client who does not wait for the answer would be charged nothing.
     """
 
     __slots__ = ("_before", "_outermost", "_request", "response")
@@ -52,53 +46,50 @@ class Answering:
         self._outermost = False
         self.response: object = None
 
-    def __enter__(self) -> Answering:
-        self._outermost = self._request.__dict__.setdefault(_BRACKET, self) is self
+    def open(self) -> None:
+        """Make the request the current one."""
+        state = state_of(self._request)
+        self._outermost = state.settling is None
+        if self._outermost:
+            state.settling = self
         self._before = enter(self._request)
+
+    def close(self, error: BaseException | None = None) -> Steps[None]:
+        """Return the steps that settle, if this is the outermost bracket, by the response or by an exception."""
+        enter(self._before)
+        if self._outermost:
+            state_of(self._request).settling = None
+            yield from _settle(self._request, self.response, error)
+
+    def __enter__(self) -> Settling:
+        self.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for limiter, result, answer in self._leave(error):
-            limiter.settle(result, answer)
-
-    async def __aenter__(self) -> Answering:
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for limiter, result, answer in self._leave(error):
-            await limiter.asettle(result, answer)
-
-    def _leave(self, error: BaseException | None) -> list[Settlement]:
-        """Return what is to be settled, if this is the outermost bracket."""
-        enter(self._before)
-        if not self._outermost:
-            return []
-        self._request.__dict__.pop(_BRACKET, None)
-        return _settlements(self._request, self.response, error)
+        run(self.close(error))
 
 
 def settle(request: HttpRequest, response: object = None, error: BaseException | None = None) -> None:
     """Settle what limiters still have open about a request, by its answer or by the exception instead of one.
 
-    For frameworks that call :class:`Answering` nowhere; where one is around, it is left to settle by the final answer.
+    For frameworks that open no :class:`Settling`; inside of one, the request is settled by the final answer.
     """
-    if _BRACKET not in request.__dict__:
-        for limiter, result, answer in _settlements(request, response, error):
-            limiter.settle(result, answer)
+    if state_of(request).settling is None:
+        run(_settle(request, response, error))
 
 
-def _settlements(request: HttpRequest, response: object, error: BaseException | None) -> list[Settlement]:
-    settlements: list[Settlement] = []
-    for result in results_of(request).values():
-        # Most requests meet no rule by outcome, and every answer passes here: so that is asked first.
-        if result.pending and isinstance(error, (Exception, CancelledError, type(None))):
+def _settle(request: HttpRequest, response: object, error: BaseException | None) -> Steps[None]:
+    unsettled = state_of(request).unsettled
+    # Most requests meet no rule by outcome, and every answer passes here: so that is asked first.
+    if not unsettled or not isinstance(error, (Exception, CancelledError, type(None))):
+        return
+    for limiter, result in unsettled:
+        if result.pending:
             answer = {name: _fact(name, request, response, error) for name in _asked(result)}
-            settlements.append((Limiter(result.limiter), result, answer))
-    return settlements
+            yield from limiter.settling(result, answer)
+    unsettled.clear()
 
 
 def _asked(result: Result) -> set[str]:
@@ -109,7 +100,7 @@ def _asked(result: Result) -> set[str]:
 
 def _fact(name: str, request: HttpRequest, response: object, error: BaseException | None) -> object:
     if name == "login":
-        return request.__dict__.get(_LOGIN)
+        return state_of(request).login
     if error is not None:
         return status_of_error(error) if name == "status" else None
     if not isinstance(response, HttpResponseBase):
@@ -140,8 +131,8 @@ def _note(login: str, given: object) -> None:
     """Remember what became of a sign-in, the last one where a request tries several. ``authenticate()`` need not be
     told the request, and frameworks wrap theirs."""
     for request in (given, getattr(given, "_request", None), current_request()):
-        if isinstance(request, HttpRequest) and not request.__dict__.keys().isdisjoint((_BRACKET, "rate_limits")):
-            request.__dict__[_LOGIN] = login
+        if isinstance(request, HttpRequest) and has_state(request):
+            state_of(request).login = login
             return
 
 

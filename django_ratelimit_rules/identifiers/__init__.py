@@ -9,12 +9,13 @@ Knows nothing of rules and counters. This page re-exports what projects and othe
 
 from ..engine.properties import Property
 from .registry import declare, find, known_properties, property_provider
-from .request import RequestIdentifier, build, http_request
+from .request import RequestIdentifier, build, building, http_request
 
 __all__ = [
     "Property",
     "RequestIdentifier",
     "build",
+    "building",
     "declare",
     "find",
     "http_request",

@@ -20,11 +20,9 @@ from ..engine.properties import PROPERTIES, split
 from ..engine.values import ANONYMOUS, canonical
 from .bodies import UNREADABLE, read_form, read_json
 from .client_ip import client_ip
+from .state import state_of
 
 Kwargs = Mapping[str, Any] | None
-
-# Where the request keeps its parsed body, for all properties and limiters.
-_BODY = "_rate_limit_body"
 
 
 # Readers by the names of properties: of a request, of its user, and of a request and the rest of a family's name.
@@ -204,7 +202,7 @@ def _json(request: HttpRequest, name: str) -> object:
 
 
 def _body(request: HttpRequest, reader: Callable[[HttpRequest], object]) -> object:
-    bodies: dict[object, object] = request.__dict__.setdefault(_BODY, {})
+    bodies = state_of(request).bodies
     if reader not in bodies:
         bodies[reader] = reader(request)
     return bodies[reader]

@@ -7,36 +7,60 @@ decides what is computed, so that a rule on ``ip`` never touches the session. Th
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import repeat
+from typing import Any, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
 
-from ..engine.explanation import NotAsked
+from ..engine.calls import is_plain, texts_of
 from ..engine.properties import apply_filters, base_of
 from ..engine.values import ANONYMOUS, bounded, canonical
 from ..exceptions import CallableFailed
-from ..runtime import log_sampling, threads
+from ..runtime import log_sampling
+from ..runtime.steps import Steps
 from . import builtin
 from .registry import AsyncProvider, Provider, provider_of
+from .state import state_of
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
-# Where the request keeps what providers said, for all limiters that it meets.
-_PROVIDED = "_rate_limit_properties"
+# The attributes of a user that the readers of ``builtin.USER_READERS`` read.
+_USER_ATTRIBUTES = ("pk", "is_authenticated", "is_staff")
 
 
-def build(request: HttpRequest, kwargs: Mapping[str, Any] | None = None) -> RequestIdentifier:
+def build(
+    request: HttpRequest, kwargs: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
+) -> RequestIdentifier:
     """Return the identifier of a request, Django's or one that wraps Django's, as REST framework's does.
 
-    ``kwargs`` are the view's keyword arguments; without them those of the resolved URL.
+    ``kwargs`` are the view's keyword arguments; without them those of the resolved URL. ``extra`` are properties that
+    code adds; they win over those of the request. Raises TypeError or ValueError for extra ones that have no string.
     """
-    return RequestIdentifier(http_request(request), kwargs)
+    return RequestIdentifier(http_request(request), kwargs, extra)
+
+
+def building(
+    request: HttpRequest, kwargs: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
+) -> Steps[RequestIdentifier]:
+    """Return the steps of :func:`build` for Django's own request.
+
+    On an event loop, extra properties that may query the database, as a lazy user does, are read in a thread.
+    """
+    if extra is None or is_plain(extra):
+        return RequestIdentifier(request, kwargs, extra)
+    built: RequestIdentifier = yield RequestIdentifier, _build_in_thread, (request, kwargs, extra)
+    return built
+
+
+async def _build_in_thread(*arguments: Any) -> RequestIdentifier:
+    return await sync_to_async(RequestIdentifier)(*arguments)
 
 
 def http_request(request: object) -> HttpRequest:
@@ -47,30 +71,22 @@ def http_request(request: object) -> HttpRequest:
     return inner
 
 
-class _NotLoaded(Exception):
-    """Say that a property cannot be had without awaiting it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 class RequestIdentifier:
     """The properties of one request. ``text(name)`` is what the engine asks."""
 
-    __slots__ = ("_closed", "_failures", "_loading", "_texts", "_user", "kwargs", "request")
+    __slots__ = ("_failures", "_texts", "kwargs", "request")
 
-    def __init__(self, request: HttpRequest, kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, request: HttpRequest, kwargs: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
+    ) -> None:
         self.request = request
         self.kwargs = kwargs
-        self._texts: dict[str, str | None] = {}
+        self._texts: dict[str, str | None] = {} if extra is None else texts_of(extra)
         self._failures: dict[str, CallableFailed] = {}
-        self._user: object = empty
-        self._loading = False
-        self._closed = False
 
-    def close(self) -> None:
-        """From now on tell only what is known: :meth:`text` raises NotAsked for what nobody has asked."""
-        self._closed = True
+    def is_known(self, name: str) -> bool:
+        """Whether :meth:`text` returns a property, or a filtered one, without computing anything."""
+        return name in self._texts or base_of(name) in self._texts
 
     def text(self, name: str) -> str | None:
         """Return the canonical text of a property, None when it is missing.
@@ -83,92 +99,84 @@ class RequestIdentifier:
         self._texts[name] = text
         return text
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """Return what a pure function makes of this identifier, loading what it asks for and nothing else.
+    async def load(self, names: Iterable[str]) -> None:
+        """Load the user and the project's properties among some, so that :meth:`text` has them on an event loop.
 
-        The function starts again after each property that had to be awaited.
+        Takes the names one by one: an iterator may choose the next name by the value of the one before.
         """
-        while True:
-            self._loading = True
+        for name in names:
+            base = base_of(name)
+            if self.is_known(name) or base in self._failures:
+                continue
             try:
-                return function()
-            except _NotLoaded as missing:
-                name = missing.name
-            finally:
-                self._loading = False
-            await self._load(name)
+                if base in builtin.USER_READERS:
+                    self._texts[base] = await _aread_user(base, self.request)
+                else:
+                    await _aprovide(base, self.request)
+            except Exception as error:  # noqa: BLE001 -- a user model may raise anything
+                self._failures[base] = _failed(base, error)
 
     def _compute(self, name: str) -> str | None:
-        if self._closed:
-            raise NotAsked(name)
         if name in self._failures:
             raise self._failures[name]
         try:
             reader = builtin.READERS.get(name)
-            value = self._value(name) if reader is None else reader(self.request)
-            return bounded(canonical(value, name))
+            if reader is not None:
+                return _text(name, reader(self.request))
+            if name in builtin.USER_READERS:
+                return _text(name, builtin.USER_READERS[name](getattr(self.request, "user", None)))
+            if provider_of(name) is not None:
+                return _provided(name, self.request)
+            return bounded(builtin.read(name, self.request, self.kwargs))
         except SynchronousOnlyOperation:
-            if self._loading and name in builtin.USER_READERS:
-                raise _NotLoaded(name) from None
             return _without_awaiting(name)
-        except _NotLoaded:
+        except CallableFailed:
             raise
         except Exception as error:
-            raise self._failed(name, error) from error
+            self._failures[name] = failure = _failed(name, error)
+            raise failure from error
 
-    def _failed(self, name: str, error: Exception) -> CallableFailed:
-        self._failures[name] = CallableFailed.because(f"property {name!r}", error)
-        return self._failures[name]
 
-    def _value(self, name: str) -> object:
-        if name in builtin.USER_READERS:
-            user = getattr(self.request, "user", None) if self._user is empty else self._user
-            if self._loading and _is_lazy(user):
-                raise _NotLoaded(name)
-            return builtin.USER_READERS[name](user)
-        provider = provider_of(name)
-        if provider is None:
-            return builtin.read(name, self.request, self.kwargs)
-        said = _said(self.request)
-        if name not in said:
-            if self._loading:
-                raise _NotLoaded(name)
-            said[name] = _call(provider, self.request)
-        return said[name]
+def _failed(name: str, error: Exception) -> CallableFailed:
+    failure = CallableFailed.because(f"property {name!r}", error)
+    failure.__cause__ = error
+    return failure
 
-    async def _load(self, name: str) -> None:
+
+def _provided(name: str, request: HttpRequest) -> str | None:
+    """Return what a project's provider says of a request; it is called once, whatever comes of it."""
+    provided = state_of(request).provided
+    if name not in provided:
         try:
-            if name in builtin.USER_READERS:
-                self._user = await _load_user(self.request)
-                self._texts[name] = canonical(await threads.call(builtin.USER_READERS[name], self._user), name)
-            elif name not in _said(self.request):
-                _said(self.request)[name] = await _acall(provider_of(name), self.request)
-        except Exception as error:  # noqa: BLE001 -- a project's provider or user model may raise anything
-            self._failed(name, error).__cause__ = error
+            provided[name] = _text(name, _call(cast(Provider, provider_of(name)), request))
+        except SynchronousOnlyOperation:
+            raise
+        except Exception as error:  # noqa: BLE001 -- a project's provider may raise anything
+            provided[name] = _failed(name, error)
+    text = provided[name]
+    if isinstance(text, CallableFailed):
+        raise text
+    return text
 
 
-def _said(request: HttpRequest) -> dict[str, object]:
-    said: dict[str, object] = request.__dict__.setdefault(_PROVIDED, {})
-    return said
+async def _aprovide(name: str, request: HttpRequest) -> None:
+    """Have a project's provider called, unless another limiter of the request did: a sync one in a thread."""
+    provided, provider = state_of(request).provided, provider_of(name)
+    if name in provided or provider is None:
+        return
+    if not iscoroutinefunction(provider):
+        with suppress(CallableFailed):
+            await sync_to_async(_provided)(name, request)
+        return
+    try:
+        value = await cast(AsyncProvider, provider)(request)
+        provided[name] = _text(name, value) if is_plain({name: value}) else await sync_to_async(_text)(name, value)
+    except Exception as error:  # noqa: BLE001 -- a project's provider may raise anything
+        provided[name] = _failed(name, error)
 
 
-def _is_lazy(user: object) -> bool:
-    """Whether a user is a promise that would read the session and the database when looked at."""
-    return isinstance(user, LazyObject) and user.__dict__.get("_wrapped", empty) is empty
-
-
-async def _load_user(request: HttpRequest) -> object:
-    user = getattr(request, "user", None)
-    return await request.auser() if _is_lazy(user) and hasattr(request, "auser") else user
-
-
-async def _acall(provider: Provider | None, request: HttpRequest) -> object:
-    """Call a provider from async code: a sync one in a thread, for it may block or need the database."""
-    if provider is None:
-        return None
-    if iscoroutinefunction(provider):
-        return await cast(AsyncProvider, provider)(request)
-    return await sync_to_async(provider)(request)
+def _text(name: str, value: object) -> str | None:
+    return bounded(canonical(value, name))
 
 
 def _call(provider: Provider, request: HttpRequest) -> object:
@@ -179,6 +187,45 @@ def _call(provider: Provider, request: HttpRequest) -> object:
     except RuntimeError:
         return async_to_sync(cast(AsyncProvider, provider))(request)
     raise SynchronousOnlyOperation("an async provider cannot be awaited by a sync check on the event loop")
+
+
+async def _aread_user(name: str, request: HttpRequest) -> str | None:
+    """Return a property of the user: read at once where no attribute of the user may query, else in a thread."""
+    user = await _auser(request)
+    if _is_loaded(user):
+        return _text(name, builtin.USER_READERS[name](user))
+    return await sync_to_async(lambda: _text(name, builtin.USER_READERS[name](user)))()
+
+
+async def _auser(request: HttpRequest) -> object:
+    user, auser = getattr(request, "user", None), getattr(request, "auser", None)
+    if not _is_lazy(user) or auser is None:
+        return user
+    state = state_of(request)
+    # A sign-in gives the request another function, which returns another user.
+    if state.user is None or state.user[0] != auser:
+        state.user = auser, await auser()
+    return state.user[1]
+
+
+def _is_lazy(user: object) -> bool:
+    """Whether a user is a promise that would read the session and the database when looked at."""
+    return isinstance(user, LazyObject) and user.__dict__.get("_wrapped", empty) is empty
+
+
+def _is_loaded(user: object) -> bool:
+    """Whether the attributes of a user can be read without running code of the project, or a query."""
+    if isinstance(user, LazyObject):
+        user = user.__dict__.get("_wrapped", empty)
+    return user is not empty and not any(map(_is_computed, repeat(user), _USER_ATTRIBUTES))
+
+
+def _is_computed(user: object, attribute: str) -> bool:
+    found = inspect.getattr_static(user, attribute, None)
+    if isinstance(found, property):
+        return not (found.fget and found.fget.__module__.startswith("django."))
+    # Such as a deferred field.
+    return hasattr(found, "__get__")
 
 
 def _without_awaiting(name: str) -> str | None:

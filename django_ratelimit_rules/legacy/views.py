@@ -1,6 +1,6 @@
 """A view that moves over from a legacy limiter: which of the two is asked, and which decides, is the ruleset's mode.
 
-The view, the legacy limiter, and the view as ours alone would limit it go in; a view of the same colour comes out.
+The view, the legacy limiter, and how our limiter alone would answer go in; how the view answers now comes out.
 ``off``, and as long as nobody has defined a rule or a mode: the legacy limiter alone. ``dry_run``: both, it decides,
 and they are compared. ``enforce``: ours alone.
 """
@@ -8,16 +8,19 @@ and they are compared. ``enforce``: ours alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from ..conf import settings
 from ..engine import Mode, Outcome, Result
-from ..http.checkpoint import Question
-from ..http.responses import ablocked_response, add_headers, blocked_response
-from ..http.settling import Answering
+from ..http.answering import Answer, answered, call_view, refuse
+from ..http.checkpoint import Checkpoint
 from ..limiter import compare
+from ..runtime import threads
+from ..runtime.steps import Steps
 from .verdicts import Verdict, verdict_of
 
 # Called as the view is; says True to block, or refuses in its own way: see comparing.verdict_of. An adapter that has to
@@ -32,55 +35,34 @@ def bound(legacy: Legacy, view: AnyView) -> Legacy:
     return bind(view) if bind else legacy
 
 
-def beside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView) -> AnyView:
-    """Return a synchronous view."""
+def beside(checkpoint: Checkpoint, legacy: Legacy, view: AnyView, limited: Answer) -> Answer:
+    """Return how to answer: by ``limited`` once the ruleset enforces, by the legacy limiter until then."""
 
-    def moving(request: Any, /, *args: Any, **kwargs: Any) -> Any:
-        http = question.request(request)
-        mode = question.limiter.mode
+    def answer(http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
+        enabled = settings.ENABLED
+        mode = (yield from checkpoint.limiter.mode_when_enabled()) if enabled else Mode.OFF
         if mode is Mode.ENFORCE:
-            return limited(request, *args, **kwargs)
-        with Answering(http) as answering:
-            verdict = verdict_of(legacy(request, *args, **kwargs))
-            ours = question.check(http, request, args, kwargs) if question.concerns(http) else _passed(question, mode)
-            compare(ours, verdict.blocked)
-            if verdict.refuses:
-                response = _own_refusal(verdict) or blocked_response(http, _refused(question))
-            else:
-                response = view(request, *args, **kwargs)
-            answering.response = response
-        # Only now: what the response charged lowers what its headers report.
-        add_headers(http, response)
-        return response
+            return (yield from limited(http, request, args, kwargs))
+        asked = enabled and checkpoint.concerns(http)
+        return (yield from answered(http, decide(http, mode if not asked else None, request, args, kwargs)))
 
-    return moving
+    def decide(
+        http: HttpRequest, passed: Mode | None, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Steps[Any]:
+        ask = partial(legacy, request, *args, **kwargs)
+        # A synchronous one may block on its cache: async callers have it run in a thread.
+        verdict = verdict_of((yield ask, partial(threads.call, legacy, request, *args, **kwargs), ()))
+        if passed is None:
+            ours = yield from checkpoint.checking(http, request, args, kwargs)
+        else:
+            # Ours is not asked about this request: it would pass, and that is compared as well.
+            ours = Result(checkpoint.limiter.name, mode=passed)
+        compare(ours, verdict.blocked)
+        if not verdict.refuses:
+            return (yield from call_view(view, request, args, kwargs))
+        return _own_refusal(verdict) or (yield from refuse(http, _refused(checkpoint)))
 
-
-def abeside(question: Question, legacy: Legacy, view: AnyView, limited: AnyView) -> AnyView:
-    """Return an asynchronous view."""
-    # A synchronous one may block on its cache.
-    ask: Callable[..., Any] = legacy if iscoroutinefunction(legacy) else sync_to_async(legacy)
-
-    async def moving(request: Any, /, *args: Any, **kwargs: Any) -> Any:
-        http = question.request(request)
-        mode = await question.limiter.amode()
-        if mode is Mode.ENFORCE:
-            return await limited(request, *args, **kwargs)
-        async with Answering(http) as answering:
-            verdict = verdict_of(await ask(request, *args, **kwargs))
-            concerned = question.concerns(http)
-            ours = await question.acheck(http, request, args, kwargs) if concerned else _passed(question, mode)
-            compare(ours, verdict.blocked)
-            if verdict.refuses:
-                response = _own_refusal(verdict) or await ablocked_response(http, _refused(question))
-            else:
-                response = await view(request, *args, **kwargs)
-            answering.response = response
-        # Only now: what the response charged lowers what its headers report.
-        add_headers(http, response)
-        return response
-
-    return moving
+    return answer
 
 
 def _own_refusal(verdict: Verdict) -> HttpResponseBase | None:
@@ -90,11 +72,6 @@ def _own_refusal(verdict: Verdict) -> HttpResponseBase | None:
     return verdict.refusal
 
 
-def _passed(question: Question, mode: Mode) -> Result:
-    """Return ours of a request whose method it is not asked about: it would pass, and that is compared as well."""
-    return Result(question.limiter.name, mode=mode)
-
-
-def _refused(question: Question) -> Result:
+def _refused(checkpoint: Checkpoint) -> Result:
     """Return a refusal that names no rule: none of ours refused."""
-    return Result(question.limiter.name, action=Outcome.BLOCK, mode=Mode.OFF)
+    return Result(checkpoint.limiter.name, action=Outcome.BLOCK, mode=Mode.OFF)

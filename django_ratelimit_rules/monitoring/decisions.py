@@ -25,13 +25,14 @@ from ..engine import (
     Result,
     Ruleset,
 )
-from ..engine.explanation import MAX_TEXT, Show
+from ..engine.explanation import MAX_TEXT, Show, every
 from ..engine.matching import ValueOf
 from ..engine.properties import is_client_written
 from ..exceptions import CountersUnavailable
 from ..identifiers import RequestIdentifier
 from ..runtime import log_sampling, reset
 from ..runtime.clock import clock
+from ..runtime.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -76,25 +77,15 @@ forget = paces.forget
 
 def keep(
     ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None = None
-) -> None:
-    """Keep a refusal, if it is its turn, and give the result its ``decision``. Costs one SET then. Never raises."""
+) -> Steps[None]:
+    """Return the steps that keep a refusal, if it is its turn, and give the result its ``decision``.
+
+    Costs one SET then. Never raises.
+    """
     entry = _entry(ruleset, plan, result, value_of, request)
     if entry:
         try:
-            current().put(_name(entry[0]), entry[1], KEPT_SECONDS)
-        except CountersUnavailable:
-            return
-        engine.explained(result, entry[0])
-
-
-async def akeep(
-    ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None = None
-) -> None:
-    """As :func:`keep`, waiting on the running event loop."""
-    entry = _entry(ruleset, plan, result, value_of, request)
-    if entry:
-        try:
-            await current().aput(_name(entry[0]), entry[1], KEPT_SECONDS)
+            yield current().put, current().aput, (_name(entry[0]), entry[1], KEPT_SECONDS)
         except CountersUnavailable:
             return
         engine.explained(result, entry[0])
@@ -125,10 +116,9 @@ def _entry(
     if not settings.DECISIONS or not paces.due(result.limiter, time.monotonic()):
         return None
     try:
-        if request is not None:
-            # From here on it tells only what it knows: an explanation is not worth a query.
-            request.close()
-        said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES)
+        # An explanation is not worth a query.
+        is_known = every if request is None else request.is_known
+        said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES, is_known)
         return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": clock.now(), **said.as_dict()}))
     except Exception:
         # The refusal stands, whatever ails its explanation.

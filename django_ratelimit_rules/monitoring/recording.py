@@ -19,7 +19,6 @@ from zlib import crc32
 from ..conf import settings
 from ..counters.aliases import current
 from ..engine import KeyWriter, Plan, Ruleset
-from ..engine.explanation import NotAsked
 from ..engine.matching import ValueOf
 from ..engine.properties import PROPERTIES, is_client_written
 from ..engine.results import Number
@@ -99,12 +98,11 @@ def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | Non
         recorded = [row.name for row in PROPERTIES.values() if row.recorded]
         for name in recorded:
             value_of(name)
-        # From here on it tells only what it knows: a record is not worth a query.
-        request.close()
-        names = (*recorded, *names)
+        # A record is not worth a query: of all others it has only those that the check asked for.
+        names = (*recorded, *filter(request.is_known, names))
     texts = {}
     for name in dict.fromkeys(names):
-        with suppress(NotAsked, CallableFailed, TypeError):
+        with suppress(CallableFailed, TypeError):
             text = value_of(name)
             if text is not None:
                 texts[name] = text

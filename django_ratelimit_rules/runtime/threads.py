@@ -1,31 +1,21 @@
-"""Synchronous functions called from async code: on the spot where they can be, in a thread where they must.
+"""Functions of a project, called from async code: async ones are awaited, sync ones run in a thread, as Django does.
 
-A function of a project that looks at ``request.user``, say, is refused the database by Django on an event loop; most
-never look. Knows nothing of what is called.
+A sync function may query the database, which Django refuses on an event loop. Each function is called once. The thread
+sees the context variables of the task that waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.core.exceptions import SynchronousOnlyOperation
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from asgiref.sync import iscoroutinefunction, sync_to_async
 
 
-async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a function returns; it is begun again in a thread when :func:`wants_thread` of what it raised."""
-    try:
-        return function(*args, **kwargs)
-    except Exception as error:
-        if not wants_thread(error):
-            raise
-    return await sync_to_async(function)(*args, **kwargs)
-
-
-def wants_thread(error: BaseException) -> bool:
-    """Whether something failed, or was said to fail, only because it may not be done on an event loop."""
-    return isinstance(error.__cause__ or error, SynchronousOnlyOperation)
+async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what a function of the project returns."""
+    if iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    result = await sync_to_async(function)(*args, **kwargs)
+    # Such as a lambda that calls an async function.
+    return await result if isinstance(result, Awaitable) else result

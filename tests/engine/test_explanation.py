@@ -9,7 +9,7 @@ import pytest
 from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.engine import KeyWriter, Mode, Rule, Ruleset, decide, explain, plan, record, trace
-from django_ratelimit_rules.engine.explanation import Explanation, Miss, NotAsked
+from django_ratelimit_rules.engine.explanation import Explanation, Miss
 from django_ratelimit_rules.exceptions import CallableFailed
 
 COUNTING = {"characteristics": ["user"], "limit": 2, "period": 60}
@@ -154,12 +154,15 @@ def test_a_record_asks_for_nothing_that_was_not_asked_and_shows_texts_as_told():
     planned = plan(caller.ruleset, caller.identifier.get)
     result = decide(planned, caller.counters.hit(planned.hits))
 
-    def asked(name: str) -> str | None:
-        if name not in caller.identifier:
-            raise NotAsked(name)
-        return caller.identifier[name]
-
-    said = record(planned, caller.ruleset, result, asked, lambda name, text: f"<{text}>", most=10)
+    said = record(
+        planned,
+        caller.ruleset,
+        result,
+        caller.identifier.__getitem__,
+        lambda name, text: f"<{text}>",
+        most=10,
+        is_known=caller.identifier.__contains__,
+    )
     assert standings(said) == {"first": "unmatched", "full": "blocked", "behind": "not reached"}
     assert said.rules[0].misses == (Miss("header.x", "header.x is a", "<b>"),)
     assert said.rules[1].counter == planned.hits[0].key

@@ -15,7 +15,7 @@ from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory
 from django.urls import path
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
-from django_ratelimit_rules.http.settling import Answering, settle, status_of_error
+from django_ratelimit_rules.http.settling import Settling, settle, status_of_error
 from django_ratelimit_rules.identifiers.current import current_request
 from django_ratelimit_rules.testing import override_ruleset
 
@@ -371,17 +371,17 @@ def test_result_that_code_settled_itself_is_not_settled_again(settings):
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
     with outcome({"status": 401}, 9):
         request = RequestFactory().get("/")
-        with Answering(request) as answering:
+        with Settling(request) as settling:
             limiter = Limiter("api")
             limiter.settle(limiter.check_request(request), {"status": 401})
-            answering.response = HttpResponse(status=401)
+            settling.response = HttpResponse(status=401)
         assert used() == 1
 
 
 def test_framework_settles_by_itself_unless_something_of_ours_is_around_it():
     with outcome({"status": 401}, 9):
         request = RequestFactory().get("/")
-        with Answering(request):
+        with Settling(request):
             Limiter("api").check_request(request)
             settle(request, HttpResponse(status=401))
             assert used() == 0
@@ -422,15 +422,15 @@ def test_process_that_is_ended_settles_nothing():
     with outcome({}, 9):
         request = RequestFactory().get("/")
         Limiter("api").check_request(request)
-        with pytest.raises(KeyboardInterrupt), Answering(request):
+        with pytest.raises(KeyboardInterrupt), Settling(request):
             raise KeyboardInterrupt
         assert used() == 0
 
 
 def test_request_being_answered_is_the_current_one_and_no_longer():
     first, second = RequestFactory().get("/1"), RequestFactory().get("/2")
-    with Answering(first):
-        with Answering(second):
+    with Settling(first):
+        with Settling(second):
             assert current_request() is second
         assert current_request() is first
     assert current_request() is None
@@ -511,7 +511,7 @@ def test_wrapper_around_a_request_is_the_request_inside():
         _request = RequestFactory().get("/")
 
     with outcome({"login": "failed"}, 9):
-        with Answering(Wrapper._request):
+        with Settling(Wrapper._request):
             Limiter("api").check_request(Wrapper._request)
             user_login_failed.send(sender=None, credentials={}, request=Wrapper())
         assert used() == 1

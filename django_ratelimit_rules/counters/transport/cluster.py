@@ -21,6 +21,7 @@ from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, RedisError
 
+from ...runtime.steps import adrive, drive
 from .blocking import TIMEOUT, Connections, Key
 from .pipelined import Pipelines
 from .slots import Address, slot_of
@@ -28,7 +29,6 @@ from .topology import (
     Send,
     Topology,
     Wait,
-    Way,
 )
 
 
@@ -103,7 +103,7 @@ class ClusterConnections:
 
     def ask(self, *command: Any) -> Any:
         """Send a command to the server that holds its first key. Raises RedisError or OSError."""
-        return self._go(self.topology.way(command))
+        return drive(self.topology.way(command), self._take)
 
     def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands one after the other. Raises RedisError or OSError; some may have run then."""
@@ -111,7 +111,7 @@ class ClusterConnections:
 
     def servers(self) -> list[Connections]:
         """Return the connections to each master, for what is asked of all."""
-        self._go(self.topology.known())
+        drive(self.topology.known(), self._take)
         return [self._to(address) for address in self.topology.slots.masters()]
 
     def together(self, keys: Sequence[Key]) -> list[list[Key]]:
@@ -130,19 +130,6 @@ class ClusterConnections:
         """Close the idle connections."""
         for connections in list(self._by_address.values()):
             connections.close()
-
-    def _go(self, way: Way) -> Any:
-        try:
-            turn = next(way)
-            while True:
-                try:
-                    reply = self._take(turn)
-                except Exception as error:  # noqa: BLE001 -- the way knows what to make of it, or raises it
-                    turn = way.throw(error)
-                else:
-                    turn = way.send(reply)
-        except StopIteration as end:
-            return end.value
 
     def _take(self, turn: Send | Wait) -> Any:
         if isinstance(turn, Wait):
@@ -176,18 +163,7 @@ class ClusterPipelines:
 
     async def ask(self, *command: Any) -> Any:
         """Send a command to the server that holds its first key. Raises RedisError or OSError."""
-        way = self._cluster.topology.way(command)
-        try:
-            turn = next(way)
-            while True:
-                try:
-                    reply = await self._take(turn)
-                except Exception as error:  # noqa: BLE001 -- as above
-                    turn = way.throw(error)
-                else:
-                    turn = way.send(reply)
-        except StopIteration as end:
-            return end.value
+        return await adrive(self._cluster.topology.way(command), self._take)
 
     async def aclose(self) -> None:
         """Close all connections."""

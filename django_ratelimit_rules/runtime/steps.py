@@ -1,0 +1,68 @@
+"""Work that is written once for blocking and for async code: a generator yields each call that may wait.
+
+A generator goes in, its return value comes out. A yielded :data:`Call` names a blocking and an async function for the
+same work. :func:`run` makes the blocking calls, :func:`arun` awaits the async ones. :func:`drive` and :func:`adrive`
+do the same for generators that yield something else, whose calls the caller makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeAlias, TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+# The blocking function, the async function, and the arguments of both.
+Call: TypeAlias = tuple[Callable[..., Any], Callable[..., Awaitable[Any]], tuple[Any, ...]]
+Steps: TypeAlias = Generator[Call, Any, T]
+
+
+def run(steps: Steps[T]) -> T:
+    """Return what the steps return, making their blocking calls."""
+    return drive(steps, _block)
+
+
+async def arun(steps: Steps[T]) -> T:
+    """Async version of :func:`run`."""
+    return await adrive(steps, _wait)
+
+
+def drive(steps: Generator[S, Any, T], take: Callable[[S], Any]) -> T:
+    """Return what the steps return; ``take`` makes each step. The steps see the errors that it raises."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                reply = take(step)
+            except BaseException as error:  # noqa: BLE001 -- the steps decide, also about an interrupt
+                step = steps.throw(error)
+            else:
+                step = steps.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def adrive(steps: Generator[S, Any, T], take: Callable[[S], Awaitable[Any]]) -> T:
+    """Async version of :func:`drive`."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                reply = await take(step)
+            except BaseException as error:  # noqa: BLE001 -- the steps decide, also about a cancellation
+                step = steps.throw(error)
+            else:
+                step = steps.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _block(call: Call) -> Any:
+    return call[0](*call[2])
+
+
+def _wait(call: Call) -> Awaitable[Any]:
+    return call[1](*call[2])
