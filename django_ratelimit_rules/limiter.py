@@ -122,21 +122,21 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        return run(self._ask(identifier, cost, context))
+        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
+        return again if again is not None else run(self._ask(identifier, cost, context))
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Async version of :meth:`check`, with one non-blocking Redis call on the running event loop."""
-        return await arun(self._ask(identifier, cost, context))
+        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
+        return again if again is not None else await arun(self._ask(identifier, cost, context))
 
-    def _ask(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
-        who = denial_cache.who(self.name, identifier)
-        again = self._refused_again(who, cost) if who else None
-        if again is not None:
-            return again
+    def _ask(self, identifier: Identifier, cost: Number, context: object, verb: Verb = CHECK) -> Steps[Result]:
+        """Return the steps that ask Redis. An identifier or a cost of a wrong type raises here, before the first."""
+        who = denial_cache.who(self.name, identifier) if settings.DENIAL_CACHE and verb is CHECK else None
         value_of, cost = values(identifier), cost_of(cost)
-        if not settings.ENABLED:
-            return self._off()
-        return (yield from self._check(value_of, cost, context, who=who))
+        if settings.ENABLED:
+            return self._check(value_of, cost, context, verb, who=who)
+        return _returning(self._off())
 
     def _check(
         self,
@@ -148,12 +148,15 @@ class Limiter:
         who: Who | None = None,
     ) -> Steps[Result]:
         started = perf_counter()
-        ruleset = yield from self._ruleset()
+        ruleset = self._loaded() or (yield from self._ruleset())
         if ruleset.mode is OFF:
             return self._off()
         planned = None
         try:
-            planned = yield from _plan(ruleset, value_of, context, request)
+            if ruleset.calls_project or (request is not None and ruleset.looks_up):
+                planned = yield from _plan(ruleset, value_of, context, request)
+            else:
+                planned = engine.plan(ruleset, value_of, context)
             tallies = (yield from current().counting(planned.hits, cost, verb)) if planned.hits.keys else ()
             result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
         except FAILURES as error:
@@ -167,10 +170,11 @@ class Limiter:
                 denial_cache.remember(current(), who, ruleset, planned)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
-    def _refused_again(self, who: Who, cost: Number) -> Result | None:
-        """Refuse a call as lately, without asking Redis; None when that is not certain."""
+    def _refused_again(self, identifier: Identifier, cost: Number) -> Result | None:
+        """Refuse a call as lately, without asking Redis. Returns None when that is not certain."""
         started = monotonic()
-        asked = denial_cache.again(who, cost, started)
+        who = denial_cache.who(self.name, identifier)
+        asked = denial_cache.again(who, cost, started) if who else None
         if asked is None:
             return None
         result = engine.decide(asked.plan, (asked.denial.tally_now(cost, started),), cost)
@@ -180,17 +184,11 @@ class Limiter:
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Return what :meth:`check` would answer now; write nothing, metrics included."""
-        return run(self._peek(identifier, cost, context))
+        return run(self._ask(identifier, cost, context, PEEK))
 
     async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Async version of :meth:`peek`."""
-        return await arun(self._peek(identifier, cost, context))
-
-    def _peek(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
-        value_of, cost = values(identifier), cost_of(cost)
-        if not settings.ENABLED:
-            return self._off()
-        return (yield from self._check(value_of, cost, context, PEEK))
+        return await arun(self._ask(identifier, cost, context, PEEK))
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """As :meth:`check`, raising RateLimited on block."""
@@ -315,15 +313,19 @@ class Limiter:
 
     def _compare(self, identifier: Identifier, legacy_blocked: object, cost: Number, context: object) -> Steps[Result]:
         if (yield from self._mode()) is Mode.ENFORCE:
-            return (yield from self._ask(identifier, cost, context))
+            return (yield from self._ask_unless_refused(identifier, cost, context))
         if callable(legacy_blocked):
             legacy_blocked = yield legacy_blocked, partial(threads.call, legacy_blocked), ()
-        result = yield from self._ask(identifier, cost, context)
+        result = yield from self._ask_unless_refused(identifier, cost, context)
         # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
         if result.mode is Mode.ENFORCE and (yield from self._mode()) is Mode.ENFORCE:
             return result
         compare(result, bool(legacy_blocked))
         return decided_by_legacy(result, bool(legacy_blocked))
+
+    def _ask_unless_refused(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
+        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
+        return again if again is not None else (yield from self._ask(identifier, cost, context))
 
     def check_request(
         self,
@@ -402,12 +404,14 @@ class Limiter:
             self._finish(ruleset, None, result, 1, 0.0, CHECK)
         return results_of(request).setdefault(self.name, result)
 
-    def _ruleset(self) -> Steps[Ruleset]:
-        """Return the rules in force, whether or not the app is switched off."""
+    def _loaded(self) -> Ruleset | None:
+        """Return the rules in force, whether or not the app is switched off; None before the first load."""
         background.ensure()
-        if rulesets.needs_no_load(self.name):
-            return rulesets.get(self.name)
-        ruleset: Ruleset = yield rulesets.get, rulesets.aget, (self.name,)
+        return rulesets.get(self.name) if rulesets.needs_no_load(self.name) else None
+
+    def _ruleset(self) -> Steps[Ruleset]:
+        """Return the steps of :meth:`_loaded` that load the rules where that is needed."""
+        ruleset: Ruleset = self._loaded() or (yield rulesets.get, rulesets.aget, (self.name,))
         return ruleset
 
     def _ruleset_if_enabled(self) -> Steps[Ruleset]:
@@ -489,6 +493,11 @@ def _plan(
         return engine.plan(ruleset, value_of, context)
     planned: Plan = yield engine.plan, _plan_in_thread, (ruleset, value_of, context)
     return planned
+
+
+def _returning(result: Result) -> Steps[Result]:
+    yield from ()
+    return result
 
 
 _plan_in_thread = sync_to_async(engine.plan)

@@ -15,6 +15,7 @@ from typing import Protocol
 from ..engine import Hit, Tally
 from ..engine.results import Number
 from ..engine.rules import Word
+from ..runtime.steps import Steps
 
 
 class Verb(Word):
@@ -34,8 +35,8 @@ class Counters(Protocol):
 
     ``hit`` counts one call in a chain of hits, all at once or not at all, and returns the tallies in order, up to the
     first that blocks; ``peek`` writes nothing; ``charge`` charges all, past their limits. ``reset`` forgets counters
-    and returns how many there were. ``hit`` and ``reset`` raise CountersUnavailable. The twins with an ``a`` in front
-    wait on the running event loop.
+    and returns how many there were. ``hit`` and ``reset`` raise CountersUnavailable. ``ahit`` and ``areset`` are
+    their async versions; ``counting`` and ``forgetting`` return the steps of both.
     """
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...
@@ -45,6 +46,10 @@ class Counters(Protocol):
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...
 
     async def areset(self, keys: Iterable[str]) -> int: ...
+
+    def counting(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> Steps[list[Tally]]: ...
+
+    def forgetting(self, keys: Iterable[str]) -> Steps[int]: ...
 
 
 class Store(Counters, Protocol):

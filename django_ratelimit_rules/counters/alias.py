@@ -73,7 +73,7 @@ class Client:
     def _asking_aside(self, *arguments: Any) -> Steps[Any]:
         """Return the steps of :meth:`_aside`."""
         try:
-            return (yield self._ask, self._aask, arguments)
+            return (yield self._connect().ask, self._aask, arguments)
         except FAILURES as error:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
 
@@ -87,11 +87,8 @@ class Client:
             raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
         return replies
 
-    def _ask(self, *arguments: Any) -> Any:
-        return self._connect().ask(*arguments)
-
     async def _aask(self, *arguments: Any) -> Any:
-        """Async version of :meth:`_ask`, on a connection of the running event loop."""
+        """Run a command on a connection of the running event loop."""
         return await (self._known() or await self._aconnect()).ask(*arguments)
 
     def _connect(self) -> Connections | ClusterConnections:

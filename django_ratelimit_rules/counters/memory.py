@@ -15,6 +15,7 @@ from math import ceil, floor
 from ..engine import Hit, Tally
 from ..engine.algorithms import DISTINCT_VALUES, FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET
 from ..engine.results import Number
+from ..runtime.steps import Steps
 from . import Verb
 
 LARGEST, SAFE, LONGEST = 1.7e308, 2.0**53, 31_536_000_000_000
@@ -124,11 +125,21 @@ class MemoryCounters:
             return sum(counter is not None and counter.expires >= now for counter in found)
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
-        """As :meth:`hit`: nothing here waits."""
+        """Async version of :meth:`hit`; nothing here waits."""
         return self.hit(hits, cost, verb)
 
     async def areset(self, keys: Iterable[str]) -> int:
-        """As :meth:`reset`."""
+        """Async version of :meth:`reset`."""
+        return self.reset(keys)
+
+    def counting(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> Steps[list[Tally]]:
+        """Return the steps of :meth:`hit`: none."""
+        yield from ()
+        return self.hit(hits, cost, verb)
+
+    def forgetting(self, keys: Iterable[str]) -> Steps[int]:
+        """Return the steps of :meth:`reset`: none."""
+        yield from ()
         return self.reset(keys)
 
     def unlock(self) -> None:

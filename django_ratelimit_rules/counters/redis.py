@@ -61,11 +61,12 @@ class RedisCounters(Beside):
         self._enter()
         try:
             arguments = self._arguments(hits, cost, verb, missed)
+            ask = self._connect().ask
             try:
-                reply = yield self._ask, self._aask, ("EVALSHA", SHA, *arguments)
+                reply = yield ask, self._aask, ("EVALSHA", SHA, *arguments)
             except NoScriptError:
                 # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
-                reply = yield self._ask, self._aask, ("EVAL", SCRIPT, *arguments)
+                reply = yield ask, self._aask, ("EVAL", SCRIPT, *arguments)
             tallies = _tallies(reply)
         except FAILURES as error:
             raise self._failed(error) from error
@@ -87,7 +88,7 @@ class RedisCounters(Beside):
             return 0
         self._enter()
         try:
-            reply = yield self._ask, self._aask, ("DEL", *names)
+            reply = yield self._connect().ask, self._aask, ("DEL", *names)
         except FAILURES as error:
             raise self._failed(error) from error
         self.breaker.worked()

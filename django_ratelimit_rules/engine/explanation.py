@@ -24,6 +24,11 @@ Show = Callable[[str, str], str]
 IsKnown = Callable[[str], bool]
 
 
+def every(_name: str) -> bool:
+    """Know every property: an identifier that code hands over, say."""
+    return True
+
+
 class Standing(Word):
     """What a rule did to the call."""
 
@@ -182,7 +187,13 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
 
 
 def record(
-    plan: Plan, ruleset: Ruleset, result: Result, value_of: ValueOf, show: Show, most: int, is_known: IsKnown
+    plan: Plan,
+    ruleset: Ruleset,
+    result: Result,
+    value_of: ValueOf,
+    show: Show,
+    most: int,
+    is_known: IsKnown = every,
 ) -> Explanation:
     """Return the explanation of a result just decided, from the properties that ``is_known`` names.
 
@@ -205,11 +216,6 @@ def record(
         rules.append(one if evaluation or behind or reason else replace(one, standing=Standing.UNMATCHED))
         behind = behind or rule.name == result.rule
     return _explanation(result, "", tuple(_values(ruleset, value_of, show, is_known)), rules, left_out)
-
-
-def every(_name: str) -> bool:
-    """Know every property: an identifier that code hands over, say."""
-    return True
 
 
 def misses(rule: Rule, value_of: ValueOf, is_known: IsKnown = every) -> tuple[Miss, ...]:

@@ -124,7 +124,7 @@ class RequestIdentifier:
             if reader is not None:
                 return _text(name, reader(self.request))
             if name in builtin.USER_READERS:
-                return _text(name, builtin.USER_READERS[name](getattr(self.request, "user", None)))
+                return _text(name, builtin.USER_READERS[name](_user(self.request)))
             if provider_of(name) is not None:
                 return _provided(name, self.request)
             return bounded(builtin.read(name, self.request, self.kwargs))
@@ -198,14 +198,21 @@ async def _aread_user(name: str, request: HttpRequest) -> str | None:
 
 
 async def _auser(request: HttpRequest) -> object:
-    user, auser = getattr(request, "user", None), getattr(request, "auser", None)
-    if not _is_lazy(user) or auser is None:
+    """Async version of :func:`_user`, which leaves a lazy user alone where the request has ``auser``."""
+    user = _user(request)
+    if not _is_lazy(user) or not hasattr(request, "auser"):
         return user
-    state = state_of(request)
+    awaited: object = await request.auser()
+    state_of(request).user = request.auser, awaited
+    return awaited
+
+
+def _user(request: HttpRequest) -> object:
+    """Return the user of a request, None where there is none; one that was awaited instead of a lazy one."""
+    user, awaited = getattr(request, "user", None), state_of(request).user
     # A sign-in gives the request another function, which returns another user.
-    if state.user is None or state.user[0] != auser:
-        state.user = auser, await auser()
-    return state.user[1]
+    is_awaited = awaited is not None and _is_lazy(user) and awaited[0] == getattr(request, "auser", None)
+    return awaited[1] if awaited is not None and is_awaited else user
 
 
 def _is_lazy(user: object) -> bool:
