@@ -33,8 +33,8 @@ def rate_limited(
 ) -> Callable[[View], View]:
     """Let a limiter decide about each request of a view: a function, sync or async, or by ``method_decorator`` a class.
 
-    ``identifier(request, *args, **kwargs)`` returns properties that win over those of the request; ``cost`` is a number
-    or a function of the same arguments. With an async view both may be async, and sync ones run in a thread. Where one
+    ``identifier(request, *args, **kwargs)`` returns properties that win over the request's; ``cost`` is a number or a
+    function of the same arguments. With an async view both may be async, and sync ones run in a thread. Where one
     raises, the failure mode answers, unless Django makes an answer of it, as of Http404. ``methods`` are those that are
     checked, all by default; GET includes HEAD. ``legacy(request, *args, **kwargs)`` is the limiter that was there
     before, sync or async: it returns True to block, or its own refusal, and decides until the ruleset enforces (see

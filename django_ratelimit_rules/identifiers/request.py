@@ -40,8 +40,8 @@ def build(
 ) -> RequestIdentifier:
     """Return the identifier of a request, Django's or one that wraps Django's, as REST framework's does.
 
-    ``kwargs`` are the view's keyword arguments; without them those of the resolved URL. ``extra`` are properties that
-    code adds; they win over those of the request. Raises TypeError or ValueError for extra ones that have no string.
+    ``kwargs`` are the view's keyword arguments, by default the resolved URL's. ``extra`` are properties that code adds
+    and that win over the request's own. Raises TypeError or ValueError for extra values that have no string.
     """
     return RequestIdentifier(http_request(request), kwargs, extra)
 

@@ -98,7 +98,7 @@ def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | Non
         recorded = [row.name for row in PROPERTIES.values() if row.recorded]
         for name in recorded:
             value_of(name)
-        # A record is not worth a query: of all others it has only those that the check asked for.
+        # Leave out properties that the check did not ask for, because a record is not worth a query.
         names = (*recorded, *filter(request.is_known, names))
     texts = {}
     for name in dict.fromkeys(names):
