@@ -22,9 +22,8 @@ COUNTING = {"limit": 9, "period": 60}
 
 
 @pytest.fixture
-def calls(monkeypatch):
+def calls():
     """The names of the functions that ran, in order. ``free``, ``team`` and ``size`` are async providers."""
-    monkeypatch.setattr(registry, "_registered", {})
     made: list[str] = []
 
     def provide(name, value):
@@ -34,9 +33,10 @@ def calls(monkeypatch):
 
         property_provider(name)(provider)
 
-    for name, value in (("free", True), ("team", 7), ("size", "big")):
-        provide(name, value)
-    return made
+    with registry.isolated(empty=True):
+        for name, value in (("free", True), ("team", 7), ("size", "big")):
+            provide(name, value)
+        yield made
 
 
 def view(**arguments):
