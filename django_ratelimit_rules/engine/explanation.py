@@ -186,16 +186,15 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
     return _explanation(decide(plan, [by_rule[hit.rule.name] for hit in reached]), "", traced.values, rules)
 
 
-def record(
-    plan: Plan,
-    ruleset: Ruleset,
-    result: Result,
-    value_of: ValueOf,
-    show: Show,
-    most: int,
-    is_known: IsKnown = every,
-) -> Explanation:
-    """Return the explanation of a result just decided, from the properties that ``is_known`` names.
+class Known(NamedTuple):
+    """The properties of a call, and which of them were asked for while it was decided."""
+
+    value_of: ValueOf
+    is_known: IsKnown = every
+
+
+def record(plan: Plan, ruleset: Ruleset, result: Result, known: Known, show: Show, most: int) -> Explanation:
+    """Return the explanation of a result just decided, from the properties that are known.
 
     ``show`` returns how a property's value may be kept. Of the rules that did not match, it names the first ``most``.
     """
@@ -210,12 +209,12 @@ def record(
             continue
         missed: tuple[Miss, ...] = ()
         if evaluation is None and not behind and rule not in plan.passed_over:
-            missed = tuple(miss._replace(text=_shown(miss, show)) for miss in misses(rule, value_of, is_known))
+            missed = tuple(miss._replace(text=_shown(miss, show)) for miss in misses(rule, *known))
         reason = f"{rule.count_distinct} is missing" if rule in plan.passed_over else ""
         one = _explained(Traced(rule, missed, hits.get(rule.name), reason), evaluation, behind)
         rules.append(one if evaluation or behind or reason else replace(one, standing=Standing.UNMATCHED))
         behind = behind or rule.name == result.rule
-    return _explanation(result, "", tuple(_values(ruleset, value_of, show, is_known)), rules, left_out)
+    return _explanation(result, "", tuple(_values(ruleset, known.value_of, show, known.is_known)), rules, left_out)
 
 
 def misses(rule: Rule, value_of: ValueOf, is_known: IsKnown = every) -> tuple[Miss, ...]:

@@ -25,7 +25,7 @@ from ..engine import (
     Result,
     Ruleset,
 )
-from ..engine.explanation import MAX_TEXT, Show, every
+from ..engine.explanation import MAX_TEXT, Known, Show
 from ..engine.matching import ValueOf
 from ..engine.properties import is_client_written
 from ..exceptions import CountersUnavailable
@@ -117,8 +117,8 @@ def _entry(
         return None
     try:
         # An explanation is not worth a query.
-        is_known = every if request is None else request.is_known
-        said = engine.record(plan, ruleset, result, value_of, _showing(ruleset.keys), MOST_RULES, is_known)
+        known = Known(value_of) if request is None else Known(value_of, request.is_known)
+        said = engine.record(plan, ruleset, result, known, _showing(ruleset.keys), MOST_RULES)
         return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": clock.now(), **said.as_dict()}))
     except Exception:
         # The refusal stands, whatever ails its explanation.

@@ -9,7 +9,7 @@ import pytest
 from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.memory import MemoryCounters
 from django_ratelimit_rules.engine import KeyWriter, Mode, Rule, Ruleset, decide, explain, plan, record, trace
-from django_ratelimit_rules.engine.explanation import Explanation, Miss
+from django_ratelimit_rules.engine.explanation import Explanation, Known, Miss
 from django_ratelimit_rules.exceptions import CallableFailed
 
 COUNTING = {"characteristics": ["user"], "limit": 2, "period": 60}
@@ -158,10 +158,9 @@ def test_a_record_asks_for_nothing_that_was_not_asked_and_shows_texts_as_told():
         planned,
         caller.ruleset,
         result,
-        caller.identifier.__getitem__,
+        Known(caller.identifier.__getitem__, caller.identifier.__contains__),
         lambda name, text: f"<{text}>",
         most=10,
-        is_known=caller.identifier.__contains__,
     )
     assert standings(said) == {"first": "unmatched", "full": "blocked", "behind": "not reached"}
     assert said.rules[0].misses == (Miss("header.x", "header.x is a", "<b>"),)
@@ -174,5 +173,5 @@ def test_a_record_of_a_long_ruleset_is_bounded_and_keeps_the_rule_that_blocked()
     caller = Caller(*others, Rule("full", **COUNTING | {"limit": 0}), user="nobody")
     planned = plan(caller.ruleset, caller.identifier.get)
     result = decide(planned, caller.counters.hit(planned.hits))
-    said = record(planned, caller.ruleset, result, caller.identifier.get, lambda _, text: text, most=5)
+    said = record(planned, caller.ruleset, result, Known(caller.identifier.get), lambda _, text: text, most=5)
     assert (len(said.rules), said.rules[-1].name, said.left_out) == (6, "full", 45)
