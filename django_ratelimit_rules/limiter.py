@@ -40,6 +40,7 @@ from .engine.calls import (
 )
 from .engine.comparison import at_edge, decided_by_legacy, would_block
 from .engine.matching import ValueOf
+from .engine.plans import new_tuple
 from .engine.results import Number
 from .engine.rules import OFF, check_name
 from .exceptions import CallableFailed, CountersUnavailable, RateLimitRulesError
@@ -148,7 +149,8 @@ class Limiter:
         who: Who | None = None,
     ) -> Steps[Result]:
         started = perf_counter()
-        ruleset = self._loaded() or (yield from self._ruleset())
+        background.ensure()
+        ruleset = rulesets.loaded(self.name) or (yield from self._ruleset())
         if ruleset.mode is OFF:
             return self._off()
         planned = None
@@ -404,14 +406,10 @@ class Limiter:
             self._finish(ruleset, None, result, 1, 0.0, CHECK)
         return results_of(request).setdefault(self.name, result)
 
-    def _loaded(self) -> Ruleset | None:
-        """Return the rules in force, whether or not the app is switched off; None before the first load."""
-        background.ensure()
-        return rulesets.get(self.name) if rulesets.needs_no_load(self.name) else None
-
     def _ruleset(self) -> Steps[Ruleset]:
-        """Return the steps of :meth:`_loaded` that load the rules where that is needed."""
-        ruleset: Ruleset = self._loaded() or (yield rulesets.get, rulesets.aget, (self.name,))
+        """Return the rules in force, whether or not the app is switched off. Only the first load of a process waits."""
+        background.ensure()
+        ruleset: Ruleset = rulesets.loaded(self.name) or (yield rulesets.get, rulesets.aget, (self.name,))
         return ruleset
 
     def _ruleset_if_enabled(self) -> Steps[Ruleset]:
@@ -454,7 +452,8 @@ class Limiter:
         self, ruleset: Ruleset, planned: Plan | None, result: Result, cost: Number, seconds: float, verb: Verb
     ) -> Result:
         if verb is CHECK:
-            signals.checked.announce(Limiter, CheckEvent(self.name, result, ruleset, planned, seconds))
+            event = new_tuple(CheckEvent, (self.name, result, ruleset, planned, seconds, False))
+            signals.checked.announce(Limiter, event)
             if result.near and planned is not None and not result.blocked:
                 self._warn(((planned.hits[at], result.evaluations[at].used) for at in result.near), cost)
         return result

@@ -43,7 +43,9 @@ class Client:
 
     def namespace(self) -> str:
         """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
-        cache = self._django_cache()
+        cache = self._cache
+        if cache is None:
+            cache = self._django_cache()
         if cache.key_func is default_key_func:
             return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
         # A key function of the project's own may look at more than its arguments (the tenant): asked each time.

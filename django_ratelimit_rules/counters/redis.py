@@ -58,10 +58,12 @@ class RedisCounters(Beside):
         self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0
     ) -> Steps[list[Tally]]:
         """Return the steps of :meth:`hit`."""
-        self._enter()
+        breaker = self.breaker
+        if breaker.until:
+            self._enter()
         try:
             arguments = self._arguments(hits, cost, verb, missed)
-            ask = self._connect().ask
+            ask = (self._connections or self._connect()).ask
             try:
                 reply = yield ask, self._aask, ("EVALSHA", SHA, *arguments)
             except NoScriptError:
@@ -70,7 +72,8 @@ class RedisCounters(Beside):
             tallies = _tallies(reply)
         except FAILURES as error:
             raise self._failed(error) from error
-        self.breaker.worked()
+        if breaker.until:
+            breaker.worked()
         return tallies
 
     def reset(self, keys: Iterable[str]) -> int:
@@ -217,10 +220,12 @@ def _packed(terms: Iterable[Terms], verb: Verb) -> Iterable[bytes]:
 def _tallies(reply: list[Any]) -> list[Tally]:
     """Return what the script said, which its header describes."""
     if reply[0] >= 0:
-        pairs = iter(reply)
-        return [
-            new_tuple(Tally, (used, used, False, False, reset, 0)) for used, reset in zip(pairs, pairs, strict=True)
-        ]
+        # An odd length raises ValueError. A strict zip costs a fifth of a microsecond more.
+        tallies = []
+        for at in range(0, len(reply), 2):
+            used, reset = reply[at : at + 2]
+            tallies.append(new_tuple(Tally, (used, used, False, False, reset, 0)))
+        return tallies
     if len(reply) == 6 and reply[0] == -1:
         # One counter: most refusals.
         _, used, count, state, reset, retry = reply

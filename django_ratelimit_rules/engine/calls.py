@@ -25,7 +25,14 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 def values(identifier: Identifier) -> ValueOf:
     """Return a function that returns the canonical string of a property. Raises TypeError for anything but an
     identifier."""
-    return _value_of(texts_of(identifier))
+    texts = texts_of(identifier)
+
+    def value_of(name: str) -> str | None:
+        if name in texts or "|" not in name:
+            return texts.get(name)
+        return apply_filters(name, texts.get(base_of(name)))
+
+    return value_of
 
 
 def is_plain(identifier: object) -> bool:
@@ -41,7 +48,8 @@ def texts_of(identifier: Identifier) -> dict[str, str | None]:
     for name, value in identifier.items():
         if not isinstance(name, str):
             raise TypeError(f"a property's name must be a text, not {type(name).__name__}: {name!r}")
-        text = canonical(value, name)
+        # A call of canonical() costs more than the question whether one is needed.
+        text = value if type(value) is str else canonical(value, name)
         if text is not None and len(text) > MAX_TEXT:
             text = bounded(text)
         if "." in name or "|" in name:
@@ -51,15 +59,6 @@ def texts_of(identifier: Identifier) -> dict[str, str | None]:
         else:
             texts[name] = text
     return texts
-
-
-def _value_of(texts: Mapping[str, str | None]) -> ValueOf:
-    def value_of(name: str) -> str | None:
-        if name in texts or "|" not in name:
-            return texts.get(name)
-        return apply_filters(name, texts.get(base_of(name)))
-
-    return value_of
 
 
 def cost_of(cost: object) -> Number:

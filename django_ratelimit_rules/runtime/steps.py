@@ -22,7 +22,7 @@ def run(steps: Steps[T]) -> T:
     """Return what the steps return, making their blocking calls."""
     # As drive(), spelled out: each check passes here, and a function call a step costs it a percent.
     try:
-        function, _, arguments = next(steps)
+        function, _, arguments = steps.send(None)
         while True:
             try:
                 reply = function(*arguments)

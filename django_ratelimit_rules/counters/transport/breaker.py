@@ -19,25 +19,27 @@ class Breaker:
         self._lock = threading.Lock()
         self._pause = 0.0
         self._opened = 0.0
-        self._until = 0.0
+        # When the pause ends, by the monotonic clock; 0 while closed. Public, because each check reads it and a call
+        # would cost more than the comparison.
+        self.until = 0.0
 
     @property
     def is_open(self) -> bool:
         """Whether the store failed last; asking this tries nothing."""
-        return self._until > 0
+        return self.until > 0
 
     def pause(self) -> float:
         """Return the seconds the store is still to be left alone, 0 when it may be tried.
 
         When a pause is over one caller gets 0 and tries; the others wait for what it finds.
         """
-        if not self._until:
+        if not self.until:
             return 0.0
         with self._lock:
             now = time.monotonic()
-            if now < self._until:
-                return self._until - now
-            self._until = now + self._pause
+            if now < self.until:
+                return self.until - now
+            self.until = now + self._pause
             return 0.0
 
     def failed(self) -> float:
@@ -46,11 +48,11 @@ class Breaker:
             now = time.monotonic()
             if not self._pause or now - self._opened >= self._pause:
                 self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-                self._opened, self._until = now, now + self._pause
+                self._opened, self.until = now, now + self._pause
             return self._pause
 
     def worked(self) -> None:
         """Note an answer: the store is well."""
-        if self._until:
+        if self.until:
             with self._lock:
-                self._pause = self._opened = self._until = 0.0
+                self._pause = self._opened = self.until = 0.0
