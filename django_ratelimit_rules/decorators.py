@@ -1,4 +1,4 @@
-"""The checkpoint in front of one view.
+"""The checkpoint before one view.
 
 A view goes in, a view of the same colour (sync or async) with the same attributes comes out. It asks the limiter and
 lets the view or the refusal answer; how to decide, what to say and how to settle it leaves to others.

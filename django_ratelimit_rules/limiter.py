@@ -75,12 +75,12 @@ class LocalCounters(reset.Part):
 
 
 local = reset.register("limiter", LocalCounters())
-# Under other rules the very same call may be planned in another way.
+# Other rules may plan the same call in another way.
 signals.rules_loaded.connect(denial_cache.forget, dispatch_uid="django_ratelimit_rules.denials")
 
 
 class RateLimited(RateLimitRulesError):
-    """Say that a call was refused; ``result`` is the limiter's result."""
+    """A call was blocked. ``result`` is the limiter's result."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -92,13 +92,15 @@ class RateLimited(RateLimitRulesError):
 
 
 class Limiter:
-    """A named checkpoint. ``Limiter(name)`` twice is the same checkpoint.
+    """A named checkpoint. Calling ``Limiter(name)`` again returns the same checkpoint.
 
-    ``rules`` are its code rules, the lowest of the three tiers; ``partition_by`` is a property that all of them count
-    by, which spreads the counters over a Redis Cluster; ``properties`` name what callers put into identifiers, so that
-    the admin knows them. An identifier maps properties to values; ``cost`` is a finite number >= 0;
-    ``context`` goes to callable limits and periods. Wrong types raise TypeError or ValueError before Redis is touched;
-    failures of Redis or of a callable never raise, the ruleset's failure mode answers.
+    ``rules`` are its code rules, the lowest of the three tiers. ``partition_by`` is a property that all of them count
+    by. It spreads the counters over a Redis Cluster. ``properties`` are the names that callers put into identifiers, so
+    that the admin knows them.
+
+    An identifier maps properties to values. ``cost`` is a finite number >= 0. ``context`` is passed to callable limits
+    and periods. Wrong types raise TypeError or ValueError before Redis is asked. Failures of Redis or of a callable
+    never raise, because the ruleset's failure mode answers.
     """
 
     def __init__(
@@ -173,7 +175,7 @@ class Limiter:
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
     def _refused_again(self, identifier: Identifier, cost: Number) -> Result | None:
-        """Refuse a call as lately, without asking Redis. Returns None when that is not certain."""
+        """Block a call that was blocked a moment ago, without Redis. Returns None if that is not certain."""
         started = monotonic()
         who = denial_cache.who(self.name, identifier)
         asked = denial_cache.again(who, cost, started) if who else None
@@ -185,7 +187,7 @@ class Limiter:
         return result
 
     def peek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
-        """Return what :meth:`check` would answer now; write nothing, metrics included."""
+        """Return the result that :meth:`check` would return now. Write nothing, metrics included."""
         return run(self._ask(identifier, cost, context, PEEK))
 
     async def apeek(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
@@ -193,7 +195,7 @@ class Limiter:
         return await arun(self._ask(identifier, cost, context, PEEK))
 
     def enforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
-        """As :meth:`check`, raising RateLimited on block."""
+        """Check, and raise RateLimited on block."""
         return _raise_if_blocked(self.check(identifier, cost, context))
 
     async def aenforce(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
@@ -203,7 +205,7 @@ class Limiter:
     def charge(self, identifier: Identifier, cost: Number = 1, context: object = None) -> None:
         """Record usage already spent: charge every matching rule up to a matching skip, past its limit too.
 
-        Rules charged by outcome are left alone. Never blocks; when Redis fails the usage is lost, and logged.
+        Rules by outcome are not charged. Never blocks. If Redis fails, the usage is lost and the failure logged.
         """
         run(self._charge(identifier, cost, context))
 
@@ -226,7 +228,7 @@ class Limiter:
     def settle(self, result: Result, answer: Mapping[str, Any]) -> None:
         """Charge the rules by outcome whose ``response`` matches the answer: ``{"status": 401}``.
 
-        A result settles once, and says afterwards what its counters do; a blocked one has nothing to settle.
+        A result settles once, and has the numbers of its counters afterwards. A blocked result has nothing to settle.
         """
         run(self.settling(result, answer))
 
@@ -242,9 +244,9 @@ class Limiter:
             engine.charged(result, hits, (yield from self._record(ruleset, hits, result.cost)))
 
     def reset(self, identifier: Identifier) -> int:
-        """Forget the counters, bans included, of all rules that match, those behind a skip too; return how many.
+        """Forget the counters and bans of all rules that match, also after a skip. Return the number of counters.
 
-        Raises CountersUnavailable: an operator must not believe in a reset that did not happen.
+        Raises CountersUnavailable, because an operator must not believe in a reset that did not happen.
         """
         return run(self._reset(identifier))
 
@@ -253,15 +255,15 @@ class Limiter:
         return await arun(self._reset(identifier))
 
     def _reset(self, identifier: Identifier) -> Steps[int]:
-        # A reset before the app is switched on has to work too.
+        # A reset must work before the app is switched on, too.
         keys = engine.counter_keys((yield from self._ruleset()), values(identifier))
         local.counters.reset(keys)
         return (yield from current().forgetting(keys))
 
     def explain(self, identifier: Identifier, context: object = None) -> Explanation:
-        """Return what :meth:`check` would answer now and why, with every rule of the ruleset. Writes nothing.
+        """Return the result that :meth:`check` would return now, with the reason for every rule. Writes nothing.
 
-        Rules behind the end of the chain are explained too; a ``limit`` or ``period`` may be computed for them.
+        Rules after the end of the chain are explained too. A ``limit`` or ``period`` may be computed for them.
         """
         traced = engine.trace(run(self._ruleset_if_enabled()), values(identifier), context)
         try:
@@ -271,11 +273,11 @@ class Limiter:
 
     @property
     def mode(self) -> Mode:
-        """The ruleset's mode now; ``off`` while the app is switched off, and while there is no rule and no mode."""
+        """The ruleset's mode now. It is ``off`` while the app is switched off, and while no tier has a rule or a mode."""
         return run(self._mode())
 
     async def amode(self) -> Mode:
-        """Async version of :attr:`mode`; the first load of a process waits in a thread."""
+        """Async version of :attr:`mode`. The first load of a process waits in a thread."""
         return await arun(self._mode())
 
     def _mode(self) -> Steps[Mode]:
@@ -284,7 +286,7 @@ class Limiter:
     def mode_when_enabled(self) -> Steps[Mode]:
         """Return the steps of :attr:`mode` for callers that know that the app is switched on."""
         ruleset = yield from self._ruleset()
-        # Without any rule or mode a legacy limiter continues: a view that was given one would have none.
+        # Without any rule or mode a legacy limiter continues. Otherwise its view would have no limiter at all.
         stated = ruleset.rules or any(tier.rules or tier.mode for tier in rulesets.stated(self.name).values())
         return ruleset.mode if stated else OFF
 
@@ -295,11 +297,11 @@ class Limiter:
         cost: Number = 1,
         context: object = None,
     ) -> Result:
-        """Check beside a legacy limiter, and return the answer of the one that decides by the ruleset's mode.
+        """Check beside a legacy limiter, and return the result of the limiter that decides by the ruleset's mode.
 
-        ``off``, and where nobody has defined a rule or a mode: the legacy one; nothing is counted. ``dry_run``: the
-        legacy one; each agreement or divergence is counted and sampled into the log. ``enforce``: ours;
-        ``legacy_blocked`` is not called if it is a function.
+        ``off``, and no rule or mode in any tier: the legacy limiter decides, and nothing is counted. ``dry_run``: the
+        legacy limiter decides. Each agreement or divergence is counted and sampled into the log. ``enforce``: this
+        limiter decides. A function ``legacy_blocked`` is then not called.
         """
         return run(self._compare(identifier, legacy_blocked, cost, context))
 
@@ -310,7 +312,7 @@ class Limiter:
         cost: Number = 1,
         context: object = None,
     ) -> Result:
-        """Async version of :meth:`compare`. ``legacy_blocked`` may be async; a sync one runs in a thread."""
+        """Async version of :meth:`compare`. ``legacy_blocked`` may be async. A sync function runs in a thread."""
         return await arun(self._compare(identifier, legacy_blocked, cost, context))
 
     def _compare(self, identifier: Identifier, legacy_blocked: object, cost: Number, context: object) -> Steps[Result]:
@@ -319,7 +321,7 @@ class Limiter:
         if callable(legacy_blocked):
             legacy_blocked = yield legacy_blocked, partial(threads.call, legacy_blocked), ()
         result = yield from self._ask_unless_refused(identifier, cost, context)
-        # The mode may have been switched to enforce while the legacy limiter was being asked; then ours decides.
+        # This limiter decides if the mode was switched to enforce while the legacy limiter was asked.
         if result.mode is Mode.ENFORCE and (yield from self._mode()) is Mode.ENFORCE:
             return result
         compare(result, bool(legacy_blocked))
@@ -338,10 +340,10 @@ class Limiter:
         identifier: Identifier | None = None,
         kwargs: Mapping[str, Any] | None = None,
     ) -> Result:
-        """Check a request; once, however often one request reaches this limiter.
+        """Check a request. It counts once, even if it reaches this limiter several times.
 
-        ``identifier`` holds properties that the request cannot tell and wins over those it can; ``kwargs`` are the
-        view's keyword arguments. The result is also in ``request.rate_limits`` under the limiter's name.
+        ``identifier`` adds properties and overrides those of the request. ``kwargs`` are the view's keyword arguments.
+        The result is also in ``request.rate_limits`` under the limiter's name.
         """
         return run(self._check_request(request, cost, context, identifier, kwargs))
 
@@ -389,7 +391,7 @@ class Limiter:
         return results[self.name]
 
     def fail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
-        """Answer a request by the failure mode, because what to ask about it could not be computed."""
+        """Answer a request by the failure mode, because its identifier or cost could not be computed."""
         return run(self.failing_request(request, error))
 
     async def afail_request(self, request: HttpRequest, error: CallableFailed) -> Result:
@@ -419,7 +421,7 @@ class Limiter:
         return Result(self.name, mode=OFF)
 
     def _record(self, ruleset: Ruleset, hits: tuple[Hit, ...], cost: Number) -> Steps[list[Tally]]:
-        """Charge hits; return the tallies of their counters, none when Redis failed."""
+        """Charge hits and return the tallies of their counters. Returns none if Redis failed."""
         if not hits:
             return []
         try:
@@ -436,7 +438,7 @@ class Limiter:
     def _by_failure_mode(
         self, ruleset: Ruleset, error: Exception, planned: Plan | None, cost: Number, verb: Verb
     ) -> Result:
-        """Answer as the failure mode has it."""
+        """Return the result of the failure mode."""
         if verb is not PEEK:
             self._report(ruleset, error)
         if ruleset.failure_mode is FailureMode.LOCAL and planned is not None:
@@ -459,7 +461,7 @@ class Limiter:
         return result
 
     def _warn(self, counted: Iterable[tuple[Hit, Number]], cost: Number) -> None:
-        """Say which counters a call has just taken near their limit."""
+        """Announce the counters that a call has just taken near their limit."""
         for hit, used in counted:
             if used - cost < engine.near(hit.rule, hit.limit) <= used:
                 event = NearLimitEvent(self.name, hit.rule, used, hit.limit, hit.key)
@@ -467,8 +469,10 @@ class Limiter:
 
 
 def compare(result: Result, legacy_blocked: bool) -> None:
-    """Announce how a dry run's result agrees with the legacy limiter. A failed check is no comparison, nor is a result
-    of another mode: an operator may have changed it meanwhile."""
+    """Announce whether a dry run's result agrees with the legacy limiter.
+
+    A failed check is not compared, nor is a result of another mode, which an operator may have switched meanwhile.
+    """
     if result.mode is not Mode.DRY_RUN or result.error:
         return
     agreement = "match" if would_block(result) is legacy_blocked else "diverge"
@@ -477,15 +481,17 @@ def compare(result: Result, legacy_blocked: bool) -> None:
 
 
 def forget_local_counters() -> None:
-    """Forget what the failure mode ``local`` counted in this process."""
+    """Forget the counters of the failure mode ``local`` in this process."""
     local.forget()
 
 
 def _plan(
     ruleset: Ruleset, value_of: ValueOf, context: object, request: identifiers.RequestIdentifier | None = None
 ) -> Steps[Plan]:
-    """Plan a call. An event loop first loads the properties that the plan will ask for, and plans in a thread where a
-    function of the project computes a limit: that may query the database."""
+    """Plan a call. An event loop first loads the properties that the plan needs.
+
+    It plans in a thread if a function of the project computes a limit, because that may query the database.
+    """
     if request is not None and ruleset.looks_up:
         yield _when_asked, request.load, (ruleset.asking(value_of),)
     if not ruleset.calls_project:
@@ -503,7 +509,7 @@ _plan_in_thread = sync_to_async(engine.plan)
 
 
 def _when_asked(_names: Iterator[str]) -> None:
-    """Load nothing: blocking code computes a property when the plan asks for it."""
+    """Load nothing, because blocking code computes a property when the plan needs it."""
 
 
 def _raise_if_blocked(result: Result) -> Result:
@@ -513,7 +519,7 @@ def _raise_if_blocked(result: Result) -> Result:
 
 
 def _settled(result: Result, answer: Mapping[str, Any]) -> tuple[Hit, ...]:
-    """Return the hits that an answer charges, and take them from the result: it settles once."""
+    """Return the hits that an answer charges, and take them from the result, because it settles once."""
     value_of = values(answer)
     hits = engine.take_pending(result)
     return tuple(hit for hit in hits if hit.rule.response_matcher and hit.rule.response_matcher.holds(value_of))

@@ -1,8 +1,8 @@
-"""The checkpoint in front of all views: the limiters that ``RATELIMIT_RULES_MIDDLEWARE_LIMITERS`` names.
+"""The checkpoint before all views: the limiters that ``RATELIMIT_RULES_MIDDLEWARE_LIMITERS`` names.
 
-A request goes in once its URL is resolved, so that rules may use its route, view and arguments; a refusal comes out,
-or nothing. Where a view lets RateLimited pass, a refusal comes out too. On the way back every answer gets the headers
-of all limiters that the request met, the decorators' too, and settles their rules by outcome.
+A request goes in after its URL is resolved, so that rules may use its route, view and arguments. A blocked request is
+answered here. A view that raises RateLimited is answered here too. Every response gets the headers of all limiters that
+the request met, including those of decorators, and settles their rules by outcome.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase] | Callable[[HttpRequest]
 
 
 class RateLimitMiddleware:
-    """Check each request against the configured limiters, in their order; the first that blocks answers."""
+    """Check each request against the configured limiters, in their order. The first that blocks answers."""
 
     sync_capable = True
     async_capable = True
@@ -57,7 +57,7 @@ class RateLimitMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
-        """Refuse a request whose view asked a limiter to :meth:`~Limiter.enforce` and left it at that."""
+        """Block a request whose view called :meth:`~Limiter.enforce` and did not catch RateLimited."""
         if not isinstance(error, RateLimited):
             return None
         results_of(request).setdefault(error.result.limiter, error.result)
@@ -76,7 +76,7 @@ async def _acheck_view(
 
 
 def _check(request: HttpRequest, kwargs: dict[str, Any] | None = None) -> Steps[HttpResponseBase | None]:
-    """Return a refusal, or None when all limiters let the request pass."""
+    """Return the response to a blocked request, or None if all limiters allow it."""
     for limiter in _limiters():
         result = yield from limiter.checking_request(RequestIdentifier(request, kwargs))
         if result.blocked:
@@ -92,7 +92,8 @@ def _limiters() -> list[Limiter]:
 
 @cache
 def _limiter(name: str) -> Limiter | None:
-    """Return the limiter of a name, None where none can be called so: a slip in the settings takes no site down."""
+    """Return the limiter of a name. Returns None for an invalid name, because a mistake in the settings must not
+    take a site down."""
     try:
         return Limiter(name)
     except InvalidRule as error:
@@ -101,5 +102,5 @@ def _limiter(name: str) -> Limiter | None:
 
 
 def _not_found(request: HttpRequest, response: HttpResponseBase) -> bool:
-    """Whether no URL pattern fitted, so that no view was there to be checked for. Who probes for paths is counted."""
+    """Whether no URL pattern matched, so that no view was checked. Clients that probe for paths are counted here."""
     return request.resolver_match is None and response.status_code == 404

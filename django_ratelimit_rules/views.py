@@ -1,4 +1,4 @@
-"""Views for the project's URLs: ``my_limits`` answers the signed-in user with the limits that count by user, as JSON.
+"""Views for the project's URLs. ``my_limits`` returns the limits that count by user to the signed-in user, as JSON.
 
 path("limits/", my_limits)
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from django.http import HttpRequest, JsonResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -20,12 +21,12 @@ from .http import my_limits as mylimits
 def my_limits(request: HttpRequest) -> JsonResponse:
     """Return ``{"limits": [{"limiter", "rule", "limit", "period", "used", "remaining", "reset_after", "blocked"}]}``.
 
-    ``?limiter=search`` asks for one limiter, and may be repeated. 401 for anonymous users, 503 while Redis is away.
+    ``?limiter=search`` chooses one limiter, and may be repeated. Returns 401 for anonymous users, 503 while Redis is down.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
-        return JsonResponse({"detail": "Sign in to see your limits."}, status=401)
+        return JsonResponse({"detail": _("Sign in to see your limits.")}, status=401)
     try:
         limits = mylimits.of_user(request, request.GET.getlist("limiter"))
     except CountersUnavailable:
-        return JsonResponse({"detail": "Limits cannot be told at the moment."}, status=503)
+        return JsonResponse({"detail": _("Your limits cannot be shown at the moment.")}, status=503)
     return JsonResponse({"limits": [asdict(limit) for limit in limits]})

@@ -1,6 +1,6 @@
-"""What one use of the decorator asks: its limiter, about which requests, with which extra properties and cost.
+"""One use of the decorator: a limiter, the requests that it checks, and their extra properties and cost.
 
-A request and the view's arguments go in, the limiter's result comes out; what is answered then is not known here.
+A request and the view's arguments go in. The limiter's result comes out. Responses are not known here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Cost = int | float | Callable[..., int | float] | Callable[..., Awaitable[int | 
 
 
 class Checkpoint:
-    """What to ask a limiter about the requests of one view, as the decorator's arguments say it."""
+    """The checks of one view's requests, made of the decorator's arguments."""
 
     def __init__(self, limiter: Limiter, identifier: Extra | None, cost: Cost, methods: Iterable[str] | None) -> None:
         if isinstance(methods, str):
@@ -55,7 +55,7 @@ class Checkpoint:
             http = http_request(first)
         except TypeError:
             raise TypeError(
-                f"{self} got a {type(first).__name__} in place of the request: on a method write"
+                f"{self} got a {type(first).__name__} instead of the request: on a method write"
                 f" @method_decorator({self}), for all methods of a class {self.for_class}"
             ) from None
         # Views may look at request.rate_limits whether or not anything was checked.
@@ -71,8 +71,8 @@ class Checkpoint:
     ) -> Steps[Result]:
         """Return the steps that ask the limiter, while the app is switched on.
 
-        ``request`` is what the view got, ``http`` Django's own inside it. Async callers await an async identifier or
-        cost, and have a sync one run in a thread.
+        ``request`` is the view's argument, ``http`` Django's own request inside it. Async callers await an async
+        identifier or cost, and run a sync one in a thread.
         """
         try:
             extra, cost = None, self.cost
@@ -81,7 +81,7 @@ class Checkpoint:
             if callable(cost):
                 cost = yield from _call(cost, request, args, kwargs)
             # Raises TypeError or ValueError for values that no limiter takes. Functions of the project made them,
-            # perhaps of what a client sent, and they fail no request.
+            # perhaps from the client's input, so they must not fail the request.
             built = yield from building(http, kwargs, extra)
             cost = cost_of(cost)
         except Exception as error:  # noqa: BLE001 -- a project's function may raise anything
@@ -89,8 +89,10 @@ class Checkpoint:
         return (yield from self.limiter.checking_request(built, cost))
 
     def _failure(self, error: Exception) -> CallableFailed:
-        """Return what to fail with when the question could not be computed. Raises the error itself where it is an
-        answer: an identifier may look up what the view is about, and find that there is none."""
+        """Return the failure of a check whose identifier or cost could not be computed.
+
+        Raises the error itself if Django answers it: an identifier may look up the view's object and find none.
+        """
         if isinstance(error, ANSWERED_BY_DJANGO):
             raise error
         failure = CallableFailed.because(f"the identifier or cost of {self}", error)
@@ -104,7 +106,7 @@ def _call(function: Callable[..., Any], request: object, args: tuple[Any, ...], 
 
 
 def _methods(methods: Iterable[object]) -> frozenset[str]:
-    """Return methods in upper case. Raises ValueError for what no request has, since that would limit nobody."""
+    """Return methods in upper case. Raises ValueError for a method that no request has, because it limits no request."""
     found = {method.upper() if isinstance(method, str) else method for method in methods}
     names = frozenset(name for name in found if isinstance(name, str) and name != "ALL" and _METHOD.fullmatch(name))
     if not names or names != found:

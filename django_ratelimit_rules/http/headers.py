@@ -1,8 +1,8 @@
 """The rate limit headers of an answer.
 
-The results of one request go in, by limiter; header names and values come out, or are written on a response. The
-format is that of draft-ietf-httpapi-ratelimit-headers-11, or the older ``X-RateLimit-*``, as
-``RATELIMIT_RULES_HEADERS`` has it. No number is ever localised.
+The results of one request go in, by limiter. Header names and values come out, or are written on a response.
+``RATELIMIT_RULES_HEADERS`` chooses the format: draft-ietf-httpapi-ratelimit-headers-11, or the older ``X-RateLimit-*``.
+Numbers are never localised.
 """
 
 from __future__ import annotations
@@ -32,27 +32,31 @@ LIMIT, ENFORCE, BLOCK = Action.LIMIT, Mode.ENFORCE, Outcome.BLOCK
 
 
 class PersonalHeaders(ResponseHeaders):
-    """The headers of a response, of which those that speak to one client stay out of pickles: a page that Django's
-    cache keeps would otherwise tell everybody where its first reader stood."""
+    """The headers of a response. Headers about one client stay out of pickles.
+
+    Otherwise a page in Django's cache would show the remaining calls of its first reader to all later readers.
+    """
 
     personal: set[str]
 
     @classmethod
     def of(cls, headers: ResponseHeaders) -> PersonalHeaders:
-        """Return headers as these. They share what they hold: writing each anew takes as long as a check in Python."""
+        """Return personal headers that share the storage of others, because copying them takes as long as a check."""
         shared = cls.__new__(cls)
         shared.__dict__.update(headers.__dict__, personal=set())
         return shared
 
-    def tell(self, found: Mapping[str, str]) -> None:
-        """Set headers of this app's own making, which need not be looked through for what no header may hold."""
-        for name, value in found.items():
+    def add_personal(self, headers: Mapping[str, str]) -> None:
+        """Set headers made by this app. Django's check for forbidden characters is not needed for them."""
+        for name, value in headers.items():
             self._store[name.lower()] = (name, value)
-        self.personal.update(found)
+        self.personal.update(headers)
 
     def items(self) -> Any:
-        """Return names and values as they are stored: Django walks through them for each answer that it sends, and a
-        Mapping's own view looks up every name anew."""
+        """Return names and values as they are stored, because a Mapping's own view looks up every name again.
+
+        Django iterates over them for each response that it sends.
+        """
         return self._store.values()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -61,19 +65,19 @@ class PersonalHeaders(ResponseHeaders):
 
 
 def write_headers(results: Results, response: HttpResponseBase) -> None:
-    """Write the headers that a request's results make on its response."""
+    """Write the headers of a request's results on its response."""
     found = rate_limit_headers(results)
     if not found:
         return
     headers = response.headers
-    # Not isinstance(), which of a Mapping is a question to its abstract base class.
+    # Not isinstance(): for a Mapping it asks the abstract base class, which is slow.
     if type(headers) is not PersonalHeaders:
         headers = response.headers = PersonalHeaders.of(headers)
-    headers.tell(found)
+    headers.add_personal(found)
 
 
 def rate_limit_headers(results: Results) -> dict[str, str]:
-    """Return the headers that tell a client where it stands; none when nothing counted, or only rules that never block.
+    """Return the headers about a client's limits. Returns none if nothing counted, or only rules that never block.
 
     The most restrictive limit of all limiters is the one that blocked, else the one with the least share left.
     """
@@ -83,8 +87,10 @@ def rate_limit_headers(results: Results) -> dict[str, str]:
 
 
 def policies_of(results: Results) -> list[Policy]:
-    """Return the evaluated limits of all limiters that enforce. Where two limiters have a rule of one name, the
-    limiter stands before it: names must tell policies apart."""
+    """Return the evaluated limits of all limiters that enforce.
+
+    The limiter's name comes before a rule's name that two limiters use, because names must be unique.
+    """
     policies: list[Policy] = []
     for limiter, result in results.items():
         if result.mode is ENFORCE and not result.error:
@@ -96,7 +102,7 @@ def policies_of(results: Results) -> list[Policy]:
 
 
 def _nearest(policies: list[Policy]) -> Policy:
-    """Return the policy nearest to blocking: one that blocked, else the least share left; of equals the first."""
+    """Return the policy nearest to blocking: one that blocked, else the least share left. The first of equals wins."""
     nearest, least = policies[0], 2.0
     for policy in policies:
         evaluation = policy[1]
@@ -128,5 +134,5 @@ _FORMATS = {"draft": _draft, "legacy": _legacy}
 
 
 def seconds(duration: float) -> int:
-    """Return whole seconds, rounded up: a client that waits them has waited long enough."""
+    """Return whole seconds, rounded up, so that a client that waits them has waited long enough."""
     return max(0, ceil(duration))

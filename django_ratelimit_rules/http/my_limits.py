@@ -1,10 +1,9 @@
-"""My limits: what the signed-in user has used of the limits that count by user. For their own eyes; reads only.
+"""My limits: the usage of the signed-in user, for all limits that count by user. Read-only.
 
-A request goes in, what stands in Redis for its user comes out, by one call (in a cluster, one for each of its slots).
-What only the limited request itself could tell (its path, headers, body) is not known here: a rule that also counts by
-such a thing is left out; one that has a condition on it shows once the user has met it, for it may be made for others.
-Left out as well are rules that count different values. Log rules, skip rules, and rulesets that do not enforce are
-nobody's limits.
+A request goes in. The counters of its user come out, by one call to Redis (in a cluster, by one call a slot).
+Properties of the limited request itself (its path, headers, body) are not known here. A rule that counts by such a
+property is left out. A rule with a condition on one shows once the user has met it, because it may not concern the user.
+Rules that count different values are left out. Log rules, skip rules and rulesets that do not enforce limit no user.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ..identifiers.registry import provider_of
 
 @dataclass(frozen=True, slots=True)
 class MyLimit:
-    """One limit of a user. ``period`` is in seconds; ``reset_after`` in whole seconds, rounded up."""
+    """One limit of a user. ``period`` is in seconds, ``reset_after`` in whole seconds, rounded up."""
 
     limiter: str
     rule: str
@@ -48,9 +47,9 @@ class MyLimit:
 
 
 def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimit]:
-    """Return the limits of a request's user, those of these limiters or of all, nearest to full first.
+    """Return the limits of a request's user, for these limiters or for all, nearest to full first.
 
-    Nothing for anonymous users. Raises CountersUnavailable.
+    Returns no limits for anonymous users. Raises CountersUnavailable.
     """
     identifier = identifiers.build(request)
     if not settings.ENABLED or identifier.text("is_authenticated") != "1":
@@ -70,7 +69,7 @@ def of_user(request: HttpRequest, limiters: Collection[str] = ()) -> list[MyLimi
 
 
 class Counter(NamedTuple):
-    """A counter of the user's. ``certain``: all conditions of its rule can be judged here, and hold."""
+    """A counter of the user. ``certain``: all conditions of its rule can be evaluated here, and hold."""
 
     limiter: str
     hit: Hit
@@ -86,7 +85,7 @@ def _limit(counter: Counter, tally: Tally) -> MyLimit:
 
 
 def _counters(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator[Counter]:
-    """Yield how to look at the counters of a limiter that count this user's calls."""
+    """Yield the counters of a limiter that count this user's calls."""
     ruleset = rulesets.get(limiter)
     for step in ruleset.steps if ruleset.mode is Mode.ENFORCE else ():
         try:
@@ -96,16 +95,16 @@ def _counters(limiter: str, value_of: ValueOf, request: HttpRequest) -> Iterator
             elif _counts_user(step.rule) and _may_hold(step.rule.matcher, value_of):
                 hit = step.hit(ruleset.keys, value_of, request)
                 if hit is not None:
-                    # Not enforced: looking must go on behind a limit that is full.
+                    # Not enforced, because the look must continue after a full limit.
                     looking = hit._replace(enforced=False, looked=False)
                     yield Counter(limiter, looking, _all_known(step.rule.matcher))
         except CallableFailed:
-            # A property or a limit that cannot be computed now has been logged where it matters: at the checkpoint.
+            # The checkpoint logs a property or a limit that cannot be computed.
             continue
 
 
 def _counts_user(rule: Rule) -> bool:
-    """Whether a rule blocks, and its counter can be told from the user alone."""
+    """Whether a rule blocks, and its counter depends on the user and on known properties only."""
     names = [base_of(name) for name in rule.characteristics]
     return rule.action is Action.LIMIT and not rule.count_distinct and "user" in names and all(map(_is_known, names))
 
@@ -119,7 +118,7 @@ def _all_known(matcher: Matcher) -> bool:
 
 
 def _may_hold(matcher: Matcher, value_of: ValueOf) -> bool:
-    """Whether all conditions hold that can be judged here, in one of the alternatives."""
+    """Whether all conditions that can be evaluated here hold, in one of the alternatives."""
     return any(
         all(condition(value_of(name)) for name, condition in conditions if _is_known(name))
         for conditions in matcher.alternatives

@@ -1,7 +1,7 @@
-"""Answers: the blocked one, and the headers on every one.
+"""Responses: the response to a blocked request, and the headers of every response.
 
-A request and its results go in; a response comes out, or gets its headers. Nothing is counted or decided here, and no
-number is ever localised.
+A request and its results go in. A response comes out, or gets its headers. Nothing is counted or decided here. Texts are
+in the active language, numbers in headers never.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template import TemplateDoesNotExist, loader
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
 
 from ..conf import settings
 from ..engine import Outcome, Result
 from ..engine.durations import spell_wait
 from ..runtime import log_sampling
+from ..runtime.language import localized
 from .headers import (
     Results,
     policies_of,
@@ -37,16 +39,16 @@ PROBLEM_JSON, JSON, HTML, TEXT = "application/problem+json", "application/json",
 
 
 class BlockedView(Protocol):
-    """What ``RATELIMIT_RULES_BLOCKED_VIEW`` names; it may be async."""
+    """The view that ``RATELIMIT_RULES_BLOCKED_VIEW`` names. It may be async."""
 
     def __call__(self, request: HttpRequest, result: Result) -> Any:
-        """Return the answer."""
+        """Return the response to a blocked request."""
 
 
 def blocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
-    """Return the answer to a refused request: the project's own view, else problem+json, HTML or text by ``Accept``.
+    """Return the response to a blocked request: the project's own view, else problem+json, HTML or text by ``Accept``.
 
-    Where the project's view or template fails, which may need the very Redis that is away, a line of text answers.
+    A line of text answers if the project's view or template fails. It may need the Redis that is down.
     """
     try:
         view = _blocked_view()
@@ -59,7 +61,7 @@ def blocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
 
 
 async def ablocked_response(request: HttpRequest, result: Result) -> HttpResponseBase:
-    """As :func:`blocked_response`; a project's own synchronous view, or template, runs in a thread."""
+    """Async version of :func:`blocked_response`. A project's synchronous view or template runs in a thread."""
     try:
         view = _blocked_view()
         if view is not None and iscoroutinefunction(view):
@@ -72,16 +74,18 @@ async def ablocked_response(request: HttpRequest, result: Result) -> HttpRespons
 
 
 def _instead(error: Exception, result: Result) -> HttpResponseBase:
-    """Return a line of text in place of an answer that failed. Raises the error where Django makes an answer of it."""
+    """Return a line of text instead of a response that failed. Raises the error if Django answers it."""
     if isinstance(error, ANSWERED_BY_DJANGO):
         raise error
     if log_sampling.due("responses.blocked"):
-        logger.error("The project's own answer to a refused request failed; a line of text answers", exc_info=error)
+        logger.error(
+            "The project's own response to a blocked request failed. A line of text answers instead", exc_info=error
+        )
     return _finish(_text_answer(result), result)
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Write the headers of all limiters that this request has met so far; again does no harm, the last time counts."""
+    """Write the headers of all limiters that this request has met so far. A second call overwrites the first."""
     results: Results = getattr(request, "rate_limits", {})
     if results and isinstance(response, HttpResponseBase):
         write_headers(results, response)
@@ -97,10 +101,10 @@ def status_of(result: Result) -> int:
 
 
 def preferred_type(request: HttpRequest) -> str:
-    """Return the kind of answer a client asks for by name; ``*/*`` and none at all get text."""
+    """Return the media type that a client names in ``Accept``. Returns text for ``*/*`` and for no type."""
     preferred = request.get_preferred_type([PROBLEM_JSON, JSON, HTML, TEXT])
     accepted = request.accepted_type(preferred) if preferred else None
-    # Early releases of 5.2 and 6.0 offer what a client said it takes at no price.
+    # Early releases of 5.2 and 6.0 offer types with quality 0, which the client does not accept.
     if preferred is None or accepted is None or not accepted.quality or accepted.main_type == "*":
         return TEXT
     return PROBLEM_JSON if preferred == JSON else preferred
@@ -113,7 +117,7 @@ def _blocked_view() -> BlockedView | None:
 
 
 def _finish(response: HttpResponseBase, result: Result) -> HttpResponseBase:
-    """Add what every refusal says, unless the project's own view has said it."""
+    """Add the headers of every blocked response, unless the project's own view has set them."""
     response.headers.setdefault("Cache-Control", "no-store")
     if result.retry_after is not None:
         response.headers.setdefault("Retry-After", f"{_wait(result.retry_after)}")
@@ -142,7 +146,7 @@ def _text_answer(result: Result) -> HttpResponse:
 
 
 def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
-    """Return the problem type that draft-ietf-httpapi-ratelimit-headers registers, with the policies' header names."""
+    """Return a problem as draft-ietf-httpapi-ratelimit-headers registers it, with the names of violated policies."""
     status = status_of(result)
     results: Results = getattr(request, "rate_limits", {})
     policies = policies_of({**results, result.limiter: result})
@@ -161,11 +165,15 @@ def _problem(request: HttpRequest, result: Result) -> dict[str, object]:
 
 
 def _words(result: Result) -> dict[str, str]:
-    """Return what a person reads: title, explanation, advice, and what to tell the site's operators."""
+    """Return the texts for people: title, explanation, advice, and the reference for the site's operators."""
     if status_of(result) == 503:
-        title, explanation = "Service unavailable", "This service cannot take requests at the moment."
+        title, explanation = _("Service unavailable"), _("This service cannot take requests at the moment.")
     else:
-        title, explanation = "Too many requests", "You have sent too many requests."
-    advice = "" if result.retry_after is None else f"Please try again in {spell_wait(_wait(result.retry_after))}."
-    reference = f"Reference: {result.decision}" if result.decision else ""
+        title, explanation = _("Too many requests"), _("You have sent too many requests.")
+    advice = reference = ""
+    if result.retry_after is not None:
+        wait = localized(spell_wait(_wait(result.retry_after)))
+        advice = _("Please try again in %(wait)s.") % {"wait": wait}
+    if result.decision:
+        reference = _("Reference: %(id)s") % {"id": result.decision}
     return {"title": title, "explanation": explanation, "advice": advice, "reference": reference}

@@ -1,8 +1,8 @@
-"""By outcome: what a response charges, once for each request.
+"""Rules by outcome: the charge of a response, once for each request.
 
-:class:`Settling` is put around whatever answers a request. What comes out, a response or an exception, goes to the
-rules with a ``response``: the outermost bracket of a request settles the results of all limiters that the request met.
-Knows neither rules nor counters; how to settle is the limiter's business.
+:class:`Settling` brackets the code that answers a request. Its response or exception goes to the rules with a
+``response``. The outermost bracket of a request settles the results of all limiters that the request met. The limiters
+know the rules and counters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..identifiers.current import current_request, enter
 from ..identifiers.state import has_state, state_of
 from ..runtime.steps import Steps, run
 
-# What Django's own handler answers, where a view raises instead of answering.
+# The status of Django's own response to an exception of a view.
 _STATUSES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((Http404,), 404),
     ((PermissionDenied,), 403),
@@ -32,7 +32,7 @@ ANSWERED_BY_DJANGO = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
 
 
 class Settling:
-    """A bracket around what answers a request. The code inside puts the answer into ``response``.
+    """A bracket around the code that answers a request. The code puts its answer into ``response``.
 
     An exception instead of one counts as the status that Django makes of it, mostly 500. So does a client that hung up:
     otherwise a client who does not wait for the answer would be charged nothing.

@@ -1,8 +1,8 @@
-"""A view that moves over from a legacy limiter: which of the two is asked, and which decides, is the ruleset's mode.
+"""A view that moves over from a legacy limiter. The ruleset's mode chooses the limiter that is asked and decides.
 
-The view, the legacy limiter, and how our limiter alone would answer go in; how the view answers now comes out.
-``off``, and as long as nobody has defined a rule or a mode: the legacy limiter alone. ``dry_run``: both, it decides,
-and they are compared. ``enforce``: ours alone.
+The view, the legacy limiter, and the answer of this app alone go in. The view's answer comes out. With ``off``, and
+while no tier has a rule or a mode, only the legacy limiter is asked. With ``dry_run`` both are asked and compared, and
+the legacy limiter decides. With ``enforce`` only this app is asked.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..runtime import threads
 from ..runtime.steps import Steps
 from .verdicts import Verdict, verdict_of
 
-# Called as the view is; says True to block, or refuses in its own way: see comparing.verdict_of. An adapter that has to
-# know the view, as the decorator did that it stands for, has a ``for_view(view)`` that returns such a function.
+# Called like the view. It returns True to block, or blocks in its own way: see ``verdicts.verdict_of``. An adapter that
+# needs the view, as its decorator did, has a method ``for_view(view)`` that returns such a function.
 Legacy = Callable[..., object]
 AnyView = Callable[..., Any]
 
@@ -36,7 +36,7 @@ def bound(legacy: Legacy, view: AnyView) -> Legacy:
 
 
 def beside(checkpoint: Checkpoint, legacy: Legacy, view: AnyView, limited: Answer) -> Answer:
-    """Return how to answer: by ``limited`` once the ruleset enforces, by the legacy limiter until then."""
+    """Return the answer: ``limited`` once the ruleset enforces, the legacy limiter until then."""
 
     def answer(http: HttpRequest, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:
         enabled = settings.ENABLED
@@ -50,12 +50,12 @@ def beside(checkpoint: Checkpoint, legacy: Legacy, view: AnyView, limited: Answe
         http: HttpRequest, passed: Mode | None, request: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Steps[Any]:
         ask = partial(legacy, request, *args, **kwargs)
-        # A synchronous one may block on its cache: async callers have it run in a thread.
+        # A synchronous limiter may block on its cache, so async callers run it in a thread.
         verdict = verdict_of((yield ask, partial(threads.call, legacy, request, *args, **kwargs), ()))
         if passed is None:
             ours = yield from checkpoint.checking(http, request, args, kwargs)
         else:
-            # Ours is not asked about this request: it would pass, and that is compared as well.
+            # This app does not check this request, so it passes. That is compared as well.
             ours = Result(checkpoint.limiter.name, mode=passed)
         compare(ours, verdict.blocked)
         if not verdict.refuses:
@@ -66,12 +66,12 @@ def beside(checkpoint: Checkpoint, legacy: Legacy, view: AnyView, limited: Answe
 
 
 def _own_refusal(verdict: Verdict) -> HttpResponseBase | None:
-    """Return the legacy limiter's response, None where it has none of its own; raise where that is its way."""
+    """Return the legacy limiter's own response. Returns None if it has none, and raises its exception if it has one."""
     if isinstance(verdict.refusal, Exception):
         raise verdict.refusal
     return verdict.refusal
 
 
 def _refused(checkpoint: Checkpoint) -> Result:
-    """Return a refusal that names no rule: none of ours refused."""
+    """Return a blocked result without a rule, because no rule of this app blocked."""
     return Result(checkpoint.limiter.name, action=Outcome.BLOCK, mode=Mode.OFF)
