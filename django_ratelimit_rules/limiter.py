@@ -7,7 +7,7 @@ blocking and async callers run the same steps.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
@@ -126,22 +126,24 @@ class Limiter:
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
         again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else run(self._ask(identifier, cost, context))
+        return again if again is not None else run(self._ask(identifier, cost, context, blocking=True))
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Async version of :meth:`check`, with one non-blocking Redis call on the running event loop."""
         again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else await arun(self._ask(identifier, cost, context))
+        return again if again is not None else await arun(self._ask(identifier, cost, context, blocking=True))
 
-    def _ask(self, identifier: Identifier, cost: Number, context: object, verb: Verb = CHECK) -> Steps[Result]:
+    def _ask(
+        self, identifier: Identifier, cost: Number, context: object, verb: Verb = CHECK, *, blocking: bool = False
+    ) -> Steps[Result]:
         """Return the steps that ask Redis. An identifier or a cost of a wrong type raises here, before the first."""
         who = denial_cache.who(self.name, identifier) if settings.DENIAL_CACHE and verb is CHECK else None
         value_of, cost = values(identifier), cost_of(cost)
         if settings.ENABLED:
-            return self._check(value_of, cost, context, verb, who=who)
+            return self._check(value_of, cost, context, verb, who=who, blocking=blocking)
         return _returning(self._off())
 
-    def _check(
+    def _check(  # noqa: PLR0913 -- the one place where a check reads from top to bottom
         self,
         value_of: ValueOf,
         cost: Number,
@@ -149,6 +151,8 @@ class Limiter:
         verb: Verb = CHECK,
         request: identifiers.RequestIdentifier | None = None,
         who: Who | None = None,
+        *,
+        blocking: bool = False,
     ) -> Steps[Result]:
         started = perf_counter()
         background.ensure()
@@ -161,7 +165,9 @@ class Limiter:
                 planned = yield from _plan(ruleset, value_of, context, request)
             else:
                 planned = engine.plan(ruleset, value_of, context)
-            tallies = (yield from current().counting(planned.hits, cost, verb)) if planned.hits.keys else ()
+            tallies: Sequence[Tally] = ()
+            if planned.hits.keys:
+                tallies = yield from current().counting(planned.hits, cost, verb, blocking=blocking)
             result = engine.decide(planned, tallies, cost, settles=verb is not PEEK)
         except FAILURES as error:
             result = self._by_failure_mode(ruleset, error, planned, cost, verb)
@@ -273,7 +279,7 @@ class Limiter:
 
     @property
     def mode(self) -> Mode:
-        """The ruleset's mode now. It is ``off`` while the app is switched off, and while no tier has a rule or a mode."""
+        """The ruleset's mode now. ``off`` if the app is switched off, or no tier has a rule or a mode."""
         return run(self._mode())
 
     async def amode(self) -> Mode:

@@ -21,7 +21,7 @@ from .http import my_limits as mylimits
 def my_limits(request: HttpRequest) -> JsonResponse:
     """Return ``{"limits": [{"limiter", "rule", "limit", "period", "used", "remaining", "reset_after", "blocked"}]}``.
 
-    ``?limiter=search`` chooses one limiter, and may be repeated. Returns 401 for anonymous users, 503 while Redis is down.
+    ``?limiter=search`` chooses one limiter, and may be repeated. Returns 401 for anonymous users, 503 if Redis is down.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return JsonResponse({"detail": _("Sign in to see your limits.")}, status=401)

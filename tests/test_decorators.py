@@ -302,7 +302,7 @@ def test_error_of_the_view_passes_through_and_is_counted():
 
 
 def test_put_straight_on_a_method_it_says_what_to_write():
-    with limit(), pytest.raises(TypeError, match=r"got a Straight in place of the request.*@method_decorator"):
+    with limit(), pytest.raises(TypeError, match=r"got a Straight instead of the request.*@method_decorator"):
         Client().get("/straight/")
 
 

@@ -92,17 +92,17 @@ class Denials(RedisCounters):
         self._kept = {}
 
     def counting(
-        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0
+        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0, *, blocking: bool = False
     ) -> Steps[list[Tally]]:
         """As in Redis, but for refusals that must stand still."""
         if verb is not CHECK or type(hits) is not Hits:
             self._outdate(hits, verb)
-            return (yield from super().counting(hits, cost, verb))
+            return (yield from super().counting(hits, cost, verb, blocking=blocking))
         name, asked = self.namespace() + hits.keys[0], monotonic()
         refused = self._refused(name, hits, cost, asked)
         if refused is not None:
             return refused
-        tallies = yield from super().counting(hits, cost, verb, self._missed(name))
+        tallies = yield from super().counting(hits, cost, verb, self._missed(name), blocking=blocking)
         return self._noted(name, hits, cost, asked, tallies)
 
     def forgetting(self, keys: Iterable[str]) -> Steps[int]:

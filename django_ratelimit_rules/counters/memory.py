@@ -132,7 +132,9 @@ class MemoryCounters:
         """Async version of :meth:`reset`."""
         return self.reset(keys)
 
-    def counting(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> Steps[list[Tally]]:
+    def counting(
+        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK, *, blocking: bool = False
+    ) -> Steps[list[Tally]]:
         """Return the steps of :meth:`hit`: none."""
         yield from ()
         return self.hit(hits, cost, verb)

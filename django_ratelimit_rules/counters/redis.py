@@ -48,16 +48,16 @@ class RedisCounters(Beside):
 
         ``missed`` is added to the count of the first counter if that one is still there: see denials.py.
         """
-        return run(self.counting(hits, cost, verb, missed))
+        return run(self.counting(hits, cost, verb, missed, blocking=True))
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0) -> list[Tally]:
         """Async version of :meth:`hit`."""
         return await arun(self.counting(hits, cost, verb, missed))
 
     def counting(
-        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0
+        self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0, *, blocking: bool = False
     ) -> Steps[list[Tally]]:
-        """Return the steps of :meth:`hit`."""
+        """Return the steps of :meth:`hit`. Blocking steps ask at once, because a yield costs a check 2 percent."""
         breaker = self.breaker
         if breaker.until:
             self._enter()
@@ -65,7 +65,10 @@ class RedisCounters(Beside):
             arguments = self._arguments(hits, cost, verb, missed)
             ask = (self._connections or self._connect()).ask
             try:
-                reply = yield ask, self._aask, ("EVALSHA", SHA, *arguments)
+                if blocking:
+                    reply = ask("EVALSHA", SHA, *arguments)
+                else:
+                    reply = yield ask, self._aask, ("EVALSHA", SHA, *arguments)
             except NoScriptError:
                 # Nothing ran, so nothing was counted; EVAL puts the script back for the calls to come.
                 reply = yield ask, self._aask, ("EVAL", SCRIPT, *arguments)

@@ -106,7 +106,7 @@ def _call(function: Callable[..., Any], request: object, args: tuple[Any, ...], 
 
 
 def _methods(methods: Iterable[object]) -> frozenset[str]:
-    """Return methods in upper case. Raises ValueError for a method that no request has, because it limits no request."""
+    """Return methods in upper case. Raises ValueError for a method that no request has."""
     found = {method.upper() if isinstance(method, str) else method for method in methods}
     names = frozenset(name for name in found if isinstance(name, str) and name != "ALL" and _METHOD.fullmatch(name))
     if not names or names != found:

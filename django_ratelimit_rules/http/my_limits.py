@@ -2,7 +2,7 @@
 
 A request goes in. The counters of its user come out, by one call to Redis (in a cluster, by one call a slot).
 Properties of the limited request itself (its path, headers, body) are not known here. A rule that counts by such a
-property is left out. A rule with a condition on one shows once the user has met it, because it may not concern the user.
+property is left out. A rule with a condition on one shows once the user has met it, because others may be meant.
 Rules that count different values are left out. Log rules, skip rules and rulesets that do not enforce limit no user.
 """
 

@@ -1,7 +1,7 @@
 """Responses: the response to a blocked request, and the headers of every response.
 
-A request and its results go in. A response comes out, or gets its headers. Nothing is counted or decided here. Texts are
-in the active language, numbers in headers never.
+A request and its results go in. A response comes out, or gets its headers. Nothing is counted or decided here. Texts
+are in the active language. Headers never are.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def _instead(error: Exception, result: Result) -> HttpResponseBase:
     if isinstance(error, ANSWERED_BY_DJANGO):
         raise error
     if log_sampling.due("responses.blocked"):
-        logger.error(
-            "The project's own response to a blocked request failed. A line of text answers instead", exc_info=error
-        )
+        logger.error("The project's response to a blocked request failed. A line of text answers", exc_info=error)
     return _finish(_text_answer(result), result)
 
 
