@@ -1,6 +1,6 @@
-"""A filter that adds to a site's own log lines the limits that the request met.
+"""A logging filter that adds the limits of the current request to a site's own log lines.
 
-Log records go in and out. Loads no model, because Django makes the filters of ``LOGGING`` before the apps are ready.
+Log records go in and out. It loads no model, because Django makes the filters of ``LOGGING`` before the apps are ready.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from .identifiers.current import current_request
 
 
 class RateLimitsFilter(logging.Filter):
-    """Add ``rate_limits`` to records: ``limiter:rule:outcome``, joined by commas, for each rule that the request met.
+    """Add ``rate_limits`` to records: ``limiter:rule:outcome`` for each rule that applied to the request.
 
-    The request is the record's own (``extra={"request": request}``, as Django's are), else the one being answered. An
-    outcome is ``allow``, ``block``, ``skip``, or ``exceeded`` for a limit passed that did not block; a check that
-    failed is ``limiter:-:error``. Outside of requests, and where no rule matched, the text is empty.
+    Commas separate several rules. The request is that of the record, if it has one, as Django's own records do
+    (``extra={"request": request}``). Otherwise it is the request that this thread or task answers.
+
+    The outcome is ``allow``, ``block``, ``skip``, or ``exceeded`` for an exceeded limit that did not block. A failed
+    check is ``limiter:-:error``. The string is empty outside of requests, and if no rule matched.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through."""
+        """Accept every record."""
         request = getattr(record, "request", None)
         results = getattr(request if hasattr(request, "rate_limits") else current_request(), "rate_limits", {})
         record.rate_limits = ",".join(_outcomes(results))

@@ -1,29 +1,37 @@
 """What the app reports: events, the app's own observers of them, and signals for projects.
 
 ``checked``
-    After each check. ``sender`` is the class Limiter; ``limiter`` the limiter's name; ``result`` the Result;
-    ``ruleset`` the engine.Ruleset that decided; ``plan`` the engine.Plan of the call, whose first hits are those of the
-    result's evaluations, or None when a callable failed; ``seconds`` (float) the duration of the check;
-    ``refused_again`` whether the denial cache answered without Redis.
-``failed``
-    After a check that failed and was answered by the failure mode. ``limiter`` is the limiter's name; ``error`` the
-    exception; ``failure_mode`` the mode that answered.
-``compared``
-    After a comparison with a legacy limiter. ``limiter`` is the limiter's name; ``result`` the Result of the dry run;
-    ``legacy_blocked`` whether the legacy limiter blocked; ``agreement`` ``"match"`` or ``"diverge"``; ``boundary``
-    whether it was within a second of a clock-aligned edge of a window.
-``near_limit``
-    When a call took a counter to its rule's ``warn_at`` (80 % of the limit) or past it: by that call alone. ``limiter``
-    is the limiter's name; ``rule`` the engine.Rule; ``used`` and ``limit`` the counter's numbers; ``key`` the counter's
-    key, which names the client. Neither a refused call nor a look at a counter sends it.
-``rules_changed``
-    When rows of Ruleset or Rule were written through Django. ``sender`` is the model; ``using`` the database alias.
-    The change is not committed yet. The admin and ``ratelimit_apply`` announce a change of many rows once, with the
-    sender Ruleset.
-``rules_loaded``
-    When other rules are in force in this process: loaded, overridden or expired. ``rulesets.in_force()`` returns them.
+    Sent after each check. ``sender`` is the class Limiter.
 
-An exception in a receiver or observer never changes a decision, and keeps the event from no other. Receivers of
+    - ``limiter`` is the limiter's name, ``result`` the Result, and ``ruleset`` the engine.Ruleset that decided.
+    - ``plan`` is the engine.Plan of the call. Its first hits are the hits of the result's evaluations. It is None if a
+      callable failed.
+    - ``seconds`` (float) is the duration of the check.
+    - ``refused_again`` is True if the denial cache answered without Redis.
+``failed``
+    Sent after a check that failed and was answered by the failure mode. ``limiter`` is the limiter's name, ``error``
+    the exception, and ``failure_mode`` the mode that answered.
+``compared``
+    Sent after a comparison with a legacy limiter.
+
+    - ``limiter`` is the limiter's name, and ``result`` the Result of the dry run.
+    - ``legacy_blocked`` is True if the legacy limiter blocked. ``agreement`` is ``"match"`` or ``"diverge"``.
+    - ``boundary`` is True within a second of a clock-aligned edge of a window.
+``near_limit``
+    Sent when a call takes a counter to its rule's ``warn_at`` (80 % of the limit by default) or past it. Only that call
+    sends it. Refused calls and peeks never send it.
+
+    - ``limiter`` is the limiter's name, and ``rule`` the engine.Rule.
+    - ``used`` and ``limit`` are the counter's numbers. ``key`` is the counter's key, which names the client.
+``rules_changed``
+    Sent when rows of Ruleset or Rule were written through Django, before the change is committed. ``sender`` is the
+    model, and ``using`` the database alias. The admin and ``ratelimit_apply`` announce a change of many rows once, with
+    the sender Ruleset.
+``rules_loaded``
+    Sent when other rules are in force in this process, because rules were loaded, overridden or expired.
+    ``rulesets.in_force()`` returns the rules.
+
+An exception in a receiver or observer never changes a decision. The other receivers still get the event. Receivers of
 ``checked``, ``failed``, ``compared`` and ``near_limit`` run on the request's thread or event loop. They must be quick
 and synchronous.
 """
@@ -41,7 +49,7 @@ from .engine.results import Number
 from .runtime import log_sampling
 
 logger = logging.getLogger(__name__)
-FAILED = "An observer of limiter %s failed; its decision is unchanged"
+FAILED = "An observer of limiter %s failed. The decision is unchanged"
 
 
 class CheckEvent(NamedTuple):
@@ -56,7 +64,7 @@ class CheckEvent(NamedTuple):
 
 
 class FailureEvent(NamedTuple):
-    """A check that failed, and the failure mode that answered it."""
+    """A check that failed, with the failure mode that answered it."""
 
     limiter: str
     error: Exception
@@ -64,7 +72,7 @@ class FailureEvent(NamedTuple):
 
 
 class ComparisonEvent(NamedTuple):
-    """A dry run's result beside the answer of a legacy limiter."""
+    """The result of a dry run and the answer of a legacy limiter to the same call."""
 
     limiter: str
     result: Result
@@ -74,7 +82,7 @@ class ComparisonEvent(NamedTuple):
 
 
 class NearLimitEvent(NamedTuple):
-    """A counter that a call has just taken near its limit. ``key`` is the counter's key."""
+    """A counter that a call took near its limit. ``key`` is the counter's key."""
 
     limiter: str
     rule: Rule
@@ -96,9 +104,9 @@ E = TypeVar("E", bound=Event)
 
 
 class EventSignal(Signal, Generic[E]):
-    """A signal of the fields of an event. The app's own observers are called first, with the event.
+    """A signal that sends the fields of an event. The app's own observers are called first, with the event.
 
-    Observers are plain functions, because Django's dispatch costs more than they do. The app config sets them.
+    Observers are plain functions, because Django's dispatch costs more than the observers. The app config sets them.
     """
 
     def __init__(self) -> None:
@@ -117,7 +125,7 @@ class EventSignal(Signal, Generic[E]):
             try:
                 self.send_robust(sender, **event._asdict())
             except Exception:
-                # send_robust guards synchronous receivers. An asynchronous one may fail before it is called.
+                # send_robust guards synchronous receivers. An asynchronous receiver may fail before it is called.
                 if log_sampling.due(f"signal.{event.limiter}"):
                     logger.exception(FAILED, event.limiter)
 

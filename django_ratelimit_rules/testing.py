@@ -1,4 +1,4 @@
-"""For the tests of projects that use this app: rules and a clock for one block of code, and a fresh start."""
+"""Tools for the tests of projects that use this app: rules and a clock for one block of code, and a fresh start."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ AnyRule = Rule | Mapping[str, Any]
 
 
 class ForTests:
-    """What the context managers of this module share: each decorates functions, asynchronous ones too, and test
-    cases."""
+    """A context manager that also decorates sync and async functions and test cases."""
 
     def __enter__(self) -> Any:
         raise NotImplementedError
@@ -62,7 +61,7 @@ class ForTests:
         return wrapper
 
     def _on_class(self, case: Any) -> Any:
-        """Decorate a test case as a whole, as override_settings does."""
+        """Decorate a whole test case, as override_settings does."""
         if not (hasattr(case, "setUpClass") and hasattr(case, "addClassCleanup")):
             raise TypeError(
                 f"{type(self).__name__} decorates functions and unittest cases, not the class {case.__name__}"
@@ -81,10 +80,10 @@ class ForTests:
 class override_ruleset(ForTests):
     """Put rules in force for one limiter, in every thread of this process: a context manager and a decorator.
 
-    ``rules`` replace all tiers; ``tiers`` maps ``"file"``, ``"admin"`` and ``"code"`` to rules of each; with neither
-    the rules stay and only the modes change. Without a mode the ruleset enforces; without a failure mode it has the
-    project's. Counters are kept. As a decorator it takes functions, asynchronous ones too, and Django's test cases.
-    Raises InvalidRule.
+    ``rules`` replaces all tiers. ``tiers`` maps ``"file"``, ``"admin"`` and ``"code"`` to the rules of each tier.
+    Without both, the rules stay and only the modes change. The default mode is to enforce. The default failure mode is
+    the project's. Counters are kept. As a decorator it accepts sync and async functions and Django's test cases. Raises
+    InvalidRule.
     """
 
     def __init__(
@@ -100,11 +99,12 @@ class override_ruleset(ForTests):
         if rules is not None and tiers is not None:
             raise TypeError("give rules or tiers, not both")
         self.limiter = check_name(limiter, "limiter")
-        given = {Tier(tier): tuple(of_tier) for tier, of_tier in (tiers or {}).items()} or {
+        by_tier = {Tier(tier): tuple(of_tier) for tier, of_tier in (tiers or {}).items()} or {
             Tier.CODE: tuple(rules or ())
         }
         self._tiers: Tiers = {
-            tier: tier_rules(said, mode, failure_mode, partition_by=partition_by) for tier, said in given.items()
+            tier: tier_rules(of_tier, mode, failure_mode, partition_by=partition_by)
+            for tier, of_tier in by_tier.items()
         }
         self._modes = None if rules is not None or tiers is not None else (mode, failure_mode)
         self._before: list[Any] = []
@@ -124,13 +124,14 @@ class override_ruleset(ForTests):
 
 
 class moved_clock(ForTests):
-    """Count in memory by a clock that stands still until it is moved: a context manager and a decorator.
+    """Count in memory by a clock that moves only by `move`: a context manager and a decorator.
 
     ``start`` is an aware datetime or a POSIX time in seconds. In the block all limiters of this process count in
-    memory instead of Redis, synchronously and asynchronously, beginning with no counters. Rules expire by the same
-    clock. It holds in every thread, blocks may be nested, and each block ends as the one around it was. As a decorator
-    it takes functions, asynchronous ones too, and Django's test cases. Raises ValueError for a naive datetime, or a
-    start that is no finite number.
+    memory instead of Redis, in sync and async code, and begin without counters. Rules expire by the same clock.
+
+    The clock applies to every thread. Blocks may be nested, and the end of a block restores the clock and counters of
+    the outer block. As a decorator it accepts sync and async functions and Django's test cases. Raises ValueError for a
+    naive datetime, or if the start is not a finite number.
 
         with moved_clock(datetime(2030, 1, 1, tzinfo=UTC)) as clock:
             limiter.check(identifier)
@@ -153,19 +154,19 @@ class moved_clock(ForTests):
         return self._time / MICROSECONDS
 
     def move(self, seconds: float) -> None:
-        """Have this many seconds pass. Raises ValueError for a negative number, because no clock goes back."""
+        """Move the clock forward. Raises ValueError for a negative number, because a clock never moves back."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"a clock moves by a finite number of seconds from 0 on, not by {seconds!r}")
         with self._moving:
-            # In whole microseconds, because sums of fractions would miss the end of a window by a hair.
+            # Add whole microseconds, because a sum of fractions would slightly miss the end of a window.
             self._time += round(seconds * MICROSECONDS)
 
     def __enter__(self) -> moved_clock:
         if self._blocks:
-            raise RuntimeError("this clock is in use already; nest another moved_clock")
+            raise RuntimeError("this clock is already in use. Nest another moved_clock instead")
         self._time = self._start
         block = ExitStack()
-        # Called last at the end of the block, when the clock is the one of before.
+        # Called last at the end of the block, when the previous clock is back.
         block.callback(rulesets.rejoin)
         block.enter_context(clock.replaced(self.timestamp))
         block.enter_context(stores.replaced(MemoryStore(lambda: self._time / 1000)))
@@ -190,11 +191,13 @@ def _microseconds(start: datetime | float) -> int:
 
 
 def reset() -> None:
-    """Forget everything that this process has learnt, so that a test starts as a new process does.
+    """Reset this process's state, so that a test starts like a new process.
 
-    Forgotten are the loaded rules, the counters of the failure mode ``local``, pauses after a failure of Redis, cached
-    refusals, numbers and records that are not written yet, and which log lines were written lately. Code rules and
-    properties stay, because modules give them once. Counters in Redis stay; :func:`reset_counters` removes them.
+    It resets the loaded rules, the counters of the failure mode ``local``, pauses after a failure of Redis, and cached
+    refusals. It also drops statistics and records that are not written yet, and allows sampled log lines again.
+
+    Code rules and properties stay, because modules register them only once, on import. Counters in Redis stay as well.
+    :func:`reset_counters` removes those counters.
     """
     process.forget()
 
@@ -204,10 +207,10 @@ def _modes_of(ruleset: Ruleset) -> tuple[Mode, FailureMode]:
 
 
 def reset_counters(limiter: str | None = None) -> int:
-    """Forget all counters of one limiter, or of this app; nothing else in that Redis. Return how many there were.
+    """Delete all counters of one limiter, or of this app, and no other data in that Redis. Return how many there were.
 
-    Lines that are logged once a minute are logged anew, the next refusal has its decision id, and a Redis that failed
-    an earlier test is asked again.
+    Log lines that are written once a minute are written again. The next refusal has a decision id again. A Redis that
+    failed in an earlier test is asked again.
     """
     forget_local_counters()
     log_sampling.forget()

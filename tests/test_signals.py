@@ -45,7 +45,7 @@ def test_an_observer_that_raises_silences_neither_the_others_nor_the_projects_re
     assert [event.result.blocked for event in seen] == [False, True, True]
     assert [arguments["result"].blocked for arguments in heard] == [False, True, True]
     assert [record.message for record in caplog.records if record.name == signals.__name__] == [
-        "An observer of limiter api failed; its decision is unchanged"
+        "An observer of limiter api failed. The decision is unchanged"
     ]
 
 

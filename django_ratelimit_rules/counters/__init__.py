@@ -1,10 +1,10 @@
 """Counters: the contract between the engine and a store. Hits go out, tallies come back.
 
-- ``redis``, whose one script is ``hit.lua``, keeps the contract of Counters, and so does ``memory``, in this process;
-  ``denial_cache`` answers some calls before the first.
-- a Store also holds shared state: in Redis by ``shared_state``, in this process by ``memory_store``.
-- ``aliases`` chooses the store; ``alias`` is one cache alias.
-- ``transport/`` speaks to Redis. ``cluster`` is the old path of its connection factory.
+- ``redis`` implements the contract of Counters by one script, ``hit.lua``. ``memory`` implements it in this process.
+- ``denial_cache`` answers some calls without Redis.
+- A Store also holds shared state: ``shared_state`` in Redis, ``memory_store`` in this process.
+- ``aliases`` chooses the store. ``alias`` is one cache alias.
+- ``transport/`` sends commands to Redis. ``cluster`` is the old import path of its connection factory.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ CHECK, PEEK, CHARGE = Verb.CHECK, Verb.PEEK, Verb.CHARGE
 class Counters(Protocol):
     """A store of counters.
 
-    ``hit`` counts one call in a chain of hits, all at once or not at all, and returns the tallies in order, up to the
-    first that blocks; ``peek`` writes nothing; ``charge`` charges all, past their limits. ``reset`` forgets counters
-    and returns how many there were. ``hit`` and ``reset`` raise CountersUnavailable. ``ahit`` and ``areset`` are
-    their async versions; ``counting`` and ``forgetting`` return the steps of both.
+    ``hit`` counts one call in a chain of hits. It counts the call in all counters at once, or in no counter. It returns
+    the tallies in order, up to the first that blocks. The verb ``peek`` writes nothing. The verb ``charge`` charges all
+    counters, even past their limits. ``reset`` deletes counters and returns how many there were. ``hit`` and ``reset``
+    raise CountersUnavailable. ``ahit`` and ``areset`` are their async versions. ``counting`` and ``forgetting`` return
+    the steps of both versions.
     """
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]: ...
@@ -55,9 +56,10 @@ class Counters(Protocol):
 
 
 class Store(Counters, Protocol):
-    """Counters that the app can use as a whole, with the shared state beside them.
+    """Counters and shared state: all that the app needs from a store.
 
-    Everything raises CountersUnavailable. :class:`counters.shared_state.Beside` describes each method of shared state.
+    Every method raises CountersUnavailable. Its own description is in :class:`counters.shared_state.SharedState`, or in
+    :class:`counters.redis.RedisCounters`.
     """
 
     def clear(self, limiter: str | None = None) -> int: ...

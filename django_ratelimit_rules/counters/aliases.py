@@ -1,6 +1,6 @@
-"""The store that the app counts in: that of a cache alias, with the denial cache before it where that is on.
+"""The store that the app counts in: the store of a cache alias, with the denial cache if that is on.
 
-One store of each alias is made for the process. This is the one place that chooses it.
+The process has one store for each alias. Only this module chooses the store.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Stores(reset.Part):
 
     def __init__(self) -> None:
         self._by_alias: dict[str, RedisCounters] = {}
-        # Used instead of every alias, during a block.
+        # During a block of `replaced`, the app uses this store instead of any alias.
         self._instead: Store | None = None
 
     def current(self) -> Store:
         """Return the store to count in."""
-        # Every check comes here, so the usual case is spared a second call.
+        # Every check calls this, so the usual case avoids a second function call.
         return self._instead or self._by_alias.get(settings.CACHE_ALIAS) or self.of_alias()
 
     def of_alias(self) -> RedisCounters:
@@ -48,25 +48,25 @@ class Stores(reset.Part):
             self._instead = before
 
     def setting_changed(self, name: str) -> None:
-        """Close the stores when their settings changed; the next call makes new ones."""
+        """Close the stores when their settings changed. The next call makes new stores."""
         if name in ("CACHES", "RATELIMIT_RULES_DENIAL_CACHE"):
             for store in self._by_alias.values():
                 store.close()
             self._by_alias.clear()
 
     def forget(self) -> None:
-        """Close the breakers, and drop the refusals of the denial caches."""
+        """Close the breakers and drop the cached refusals."""
         for store in list(self._by_alias.values()):
             store.begin_anew()
 
     def after_fork(self) -> None:
-        """Replace the breakers, one of whose locks a thread of the parent may have held."""
+        """Replace the breakers, because a thread of the parent may have held one of their locks."""
         self.forget()
         if isinstance(self._instead, MemoryCounters):
             self._instead.unlock()
 
     def remembers(self) -> bool:
-        """Return whether a store failed last, or keeps a refusal."""
+        """Return whether the last call of a store failed, or a store has a cached refusal."""
         return any(store.remembers() for store in list(self._by_alias.values()))
 
 

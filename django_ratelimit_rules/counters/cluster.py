@@ -1,4 +1,4 @@
-"""The old path of the connection factory, which stands in the settings of sites."""
+"""The old import path of the connection factory, which the settings of existing sites name."""
 
 import warnings
 

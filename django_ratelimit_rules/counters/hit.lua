@@ -1,29 +1,34 @@
--- Count one call in the counters of a chain of rules: everything or nothing.
+-- Count one call in the counters of a chain of rules: in all of them or in none.
 --
--- KEYS      one counter per hit, in rule order, all in one cluster slot.
--- ARGV[1]   packed little-endian (one argument, because each costs as much as a command): a byte for the verb
---           (0 check: count, charge and decide; 1 peek: write nothing; 2 charge: past the limit, decide nothing), a
---           double for the cost, a double for what the first counter, of a fixed window, refused without this script,
---           to be added to its count if it is still there. Then 26 bytes per hit: a byte for the algorithm (0 fixed
---           window, 1 sliding window, 2 token bucket, 3 distinct values: `wire` in engine/algorithms.py), a byte for
---           the flags, and doubles for the limit, the period and the ban in milliseconds (0: none). The flags are the
---           sum of 1 if exceeding the limit blocks and 2 if the counter is only looked at (a rule charged by outcome).
--- ARGV[1+i] for distinct values: the value of hit i. Other hits have none, or an empty one before a later value.
+-- KEYS      One counter per hit, in rule order, all in one cluster slot.
+-- ARGV[1]   Packed little-endian, as one argument, because each argument costs as much as a command:
+--           - A byte for the verb: 0 check (count, charge and decide), 1 peek (write nothing), 2 charge (charge past
+--             the limit, decide nothing).
+--           - A double for the cost.
+--           - A double for the cost of calls that the denial cache refused without this script. It is added to the
+--             count of the first counter, a fixed window, if that counter still exists.
+--           - Then 26 bytes per hit: a byte for the algorithm, a byte for the flags, and doubles for the limit, the
+--             period and the ban in milliseconds (0 without a ban). The algorithm is 0 fixed window, 1 sliding window,
+--             2 token bucket, 3 distinct values (`wire` in engine/algorithms.py). The flags are the sum of 1 if
+--             exceeding the limit blocks, and 2 if the counter is only read (a rule charged by outcome).
+-- ARGV[1+i] For distinct values, the value of hit i. Other hits have an empty argument if a later hit has a value.
 --
--- Reply     if all went well: used and reset per hit, where count is used and nothing exceeded. Otherwise -1, then five
---           per hit up to the first that blocks: used, count, state (0 within, 1 exceeded, 2 banned), reset, retry.
---           Reset and retry in milliseconds; retry is -1 when no waiting would help. In place of -1 stands -2 when a
---           number is no safe integer; those are texts.
--- Atomicity Redis runs nothing else meanwhile. First all counters are read and the chain decided; only then is anything
---           charged, so that a refused call is charged to no rule.
--- Cost      one MGET, then two commands per counter, one for each behind a block; one TIME if an algorithm or a ban
---           asks for the clock.
+-- Reply     If nothing is exceeded and count equals used everywhere: used and reset per hit.
+--           Otherwise -1, then five numbers per hit up to the first that blocks: used, count, state (0 within, 1
+--           exceeded, 2 banned), reset, retry.
+--           Reset and retry are milliseconds. Retry is -1 if waiting would not help. The reply begins with -2 instead
+--           of -1 if a number is not a safe integer, and such numbers are strings.
+-- Atomicity Redis runs nothing else meanwhile. The script first reads all counters and decides the chain. It charges
+--           only then, so that a refused call is not charged to any rule.
+-- Cost      One MGET, then two commands per counter, but one command for each counter after a block. One TIME if an
+--           algorithm or a ban needs the clock.
 --
--- Values    A fixed window is "used", or "used count" once a call was refused, or "used count banned-until". A plain
---           integer is what Redis stores most tightly. A sliding window is "period index previous current
---           banned-until", a bucket "units time period banned-until fractional", where units are used x period, so that
---           whole costs leak in whole numbers. What cannot be read as such (an operator's SET, another program) is
---           treated as absent and overwritten: a foreign value must not lock anybody out.
+-- Values    A fixed window is "used", or "used count" after a call was refused, or "used count banned-until". Redis
+--           stores a plain integer most compactly. A sliding window is "period index previous current banned-until".
+--           A bucket is "units time period banned-until fractional", where units are used x period, so that whole costs
+--           leak in whole numbers.
+--           A value of another form (an operator's SET, another program) is treated as absent and overwritten, because
+--           a foreign value must not block clients.
 
 local CHECK, PEEK, CHARGE = 0, 1, 2
 local HIT = '<BBddd'
@@ -33,9 +38,9 @@ local verb, cost, missed, first = struct.unpack('<Bdd', packed)
 local values = call('MGET', unpack(KEYS))
 local reply = {}
 
--- The common case first, without making a single function: fixed windows without bans, and whole numbers. Where
--- anything else turns up nothing is written yet, and the general way below decides. `reply` holds used and reset per
--- hit here, `counts` what counters that refused a call say, `waits` how long the exceeded have to wait.
+-- The common case comes first and creates no function: fixed windows without bans, and whole numbers. In any other
+-- case nothing is written yet, and the general code below decides. Here `reply` holds used and reset per hit, `counts`
+-- holds the counts of counters that refused calls, and `waits` holds the retry of exceeded counters.
 local common = verb == CHECK and cost > 0 and cost < 1e15 and cost % 1 == 0
 local position, last, blocked, counts, waits = first, #KEYS, false
 for i = 1, #KEYS do
@@ -47,7 +52,7 @@ for i = 1, #KEYS do
     if #value < 16 and not string.find(value, '%D') then
       used = tonumber(value) or -1
     else
-      -- Only what INCRBY takes as well: were it to fail on the third key, the first two would stay charged.
+      -- Accept only values that INCRBY accepts too. If it failed on the third key, the first two would stay charged.
       local charged, count = string.match(value, '^(%d+) (%d+)$')
       used = charged and #charged < 16 and #count < 16 and tonumber(charged) or -1
       counts = counts or {}
@@ -62,15 +67,15 @@ for i = 1, #KEYS do
     waits[i] = (limit == 0 or cost > limit) and -1 or ttl
     if flags == 1 and common then
       last, blocked = i, true
-      for behind = i + 1, #KEYS do
-        if call('PTTL', KEYS[behind]) == -1 then common = false end
+      for later = i + 1, #KEYS do
+        if call('PTTL', KEYS[later]) == -1 then common = false end
       end
       break
     end
   end
 end
 if common and not waits and not counts and missed == 0 then
-  local amount = string.format('%.0f', cost)  -- once, because Redis formats every number it is handed anew
+  local amount = string.format('%.0f', cost)  -- format once, because Redis would format the number for each command
   for i = 1, last do
     if values[i] then
       call('INCRBY', KEYS[i], amount)
@@ -107,8 +112,8 @@ end
 local floor = math.floor
 reply = {}
 local writes = verb ~= PEEK
-local left = {}   -- milliseconds the stored counter still lives; nil when there is none
-local kept = {}   -- what an algorithm must remember between reading and writing
+local left = {}   -- milliseconds until the stored counter expires, nil without a counter
+local kept = {}   -- values that an algorithm passes from reading to writing
 local clock
 
 local function now()
@@ -119,19 +124,19 @@ local function now()
   return clock
 end
 
--- The numbers of a stored value, or nil when it is not ours.
-local function numbers(text, fewest, most)
-  local found = {}
-  for word in string.gmatch(text, '%S+') do
+-- Return the numbers of a stored value, or nil if the value has another form.
+local function numbers(value, fewest, most)
+  local parsed = {}
+  for word in string.gmatch(value, '%S+') do
     local number = tonumber(word)
     if not number or not (number >= 0 and number <= LARGEST) then return nil end
-    found[#found + 1] = number
+    parsed[#parsed + 1] = number
   end
-  return #found >= fewest and #found <= most and found or nil
+  return #parsed >= fewest and #parsed <= most and parsed or nil
 end
 
--- Milliseconds a stored key still lives, nil when it is over; one without expiry is given one. Strictly negative,
--- because a living key may have 0 left: arming that one again would keep a busy short window from ever ending.
+-- Return the milliseconds until a stored key expires, or nil if it has expired. Give a key without expiry a new one. Do
+-- so only for -1: an existing key may have 0 left, and a new expiry would keep a busy short window alive forever.
 local function remaining(i, healed)
   local ttl = call('PTTL', KEYS[i])
   if ttl == -1 then
@@ -141,7 +146,7 @@ local function remaining(i, healed)
   return ttl > 0 and ttl or nil
 end
 
--- A sum without the noise that binary fractions gather: ten calls of 0.7 fit a limit of 7.
+-- Return a sum without the rounding errors of binary fractions, so that ten calls of 0.7 fit a limit of 7.
 local function plus(a, b)
   local sum = math.min(a + b, LARGEST)
   if sum % 1 == 0 or sum >= SAFE then return sum end
@@ -168,9 +173,9 @@ local function read_fixed(i)
       used, count = plain, plain
       kept[i] = #value < 16 and not string.find(value, '%D')
     else
-      local found = numbers(value, 2, 3)
-      if not found then return note(i, 0, 0, reset, cost > limits[i], reset, 0) end
-      used, count, banned_until = found[1], found[2], found[3] or 0
+      local stored = numbers(value, 2, 3)
+      if not stored then return note(i, 0, 0, reset, cost > limits[i], reset, 0) end
+      used, count, banned_until = stored[1], stored[2], stored[3] or 0
     end
     local ttl = remaining(i, reset)
     if ttl then left[i], reset = ttl, ttl else used, count, banned_until = 0, 0, 0 end
@@ -196,10 +201,11 @@ local function write_fixed(i, charged, looked, ban)
   end
 end
 
--- The less common algorithms, made only for a chain that has one: making functions costs more than counting.
+-- The functions of the other algorithms are created only for a chain that needs them, because creating functions costs
+-- more than counting.
 local function others()
   local ceil, max, min = math.ceil, math.max, math.min
-  local LONGEST = 31536000000000  -- milliseconds; after absurd charges
+  local LONGEST = 31536000000000  -- milliseconds, the longest time to full even after absurd charges
   local read, write = {}, {}
 
   read[SLIDING] = function(i)
@@ -207,15 +213,15 @@ local function others()
     local index = floor(now() / period)
     local elapsed = now() - index * period
     local previous, current, banned_until = 0, 0, 0
-    local found = values[i] and numbers(values[i], 5, 5)
-    if found and remaining(i, 2 * period) then
-      banned_until = found[5]
-      if found[1] == period then
-        if found[2] > index then index, elapsed = found[2], 0 end
-        if found[2] == index then
-          previous, current = found[3], found[4]
-        elseif found[2] == index - 1 then
-          previous = found[4]
+    local stored = values[i] and numbers(values[i], 5, 5)
+    if stored and remaining(i, 2 * period) then
+      banned_until = stored[5]
+      if stored[1] == period then
+        if stored[2] > index then index, elapsed = stored[2], 0 end
+        if stored[2] == index then
+          previous, current = stored[3], stored[4]
+        elseif stored[2] == index - 1 then
+          previous = stored[4]
         end
       end
     end
@@ -225,7 +231,7 @@ local function others()
     if room >= 0 then
       wait = floor(period - (floor(room) + 1) * period / max(previous, 1)) + 1 - elapsed
     else
-      -- Not in this window: in the next one, when what is current now has faded enough.
+      -- The call fits only in the next window, once the usage of this window has faded enough.
       wait = floor(period - (floor(plus(limit, -cost)) + 1) * period / max(current, 1)) + 1
       wait = period - elapsed + max(0, wait)
     end
@@ -245,7 +251,8 @@ local function others()
     if charged or ban > 0 then
       local banned_until = ban > 0 and now() + ban or 0
       local value = string.format('%.17g %.17g %.17g %.17g %.17g', period, index, previous, current, banned_until)
-      -- What was charged weighs in the window behind its own as well; a ban may be all that there is.
+      -- Keep the counter through the next window only if something was charged in this one. It may exist for a ban
+      -- alone.
       local windows = current > 0 and 2 or previous > 0 and 1 or 0
       call('SET', KEYS[i], value, 'PX', max((index + windows) * period - now(), ban))
     end
@@ -262,13 +269,14 @@ local function others()
 
   read[BUCKET] = function(i)
     local period, limit, units, fractional, banned_until = periods[i], limits[i], 0, 0, 0
-    local found = values[i] and numbers(values[i], 5, 5)
-    local ttl = found and remaining(i, period)
+    local stored = values[i] and numbers(values[i], 5, 5)
+    local ttl = stored and remaining(i, period)
     if ttl then
-      units, banned_until, fractional = found[1], found[4], found[5]
-      if found[3] ~= period then units = min(ceil(units * period / max(found[3], 1)), LARGEST) end
-      units = max(0, units - max(0, now() - found[2]) * limit)
-      -- At a rate that is lower now it fills later than its key was to be gone: with the key the debt would go.
+      units, banned_until, fractional = stored[1], stored[4], stored[5]
+      if stored[3] ~= period then units = min(ceil(units * period / max(stored[3], 1)), LARGEST) end
+      units = max(0, units - max(0, now() - stored[2]) * limit)
+      -- If the rule's rate was lowered, the bucket becomes full later than its key was set to expire. Extend the key,
+      -- because the usage would expire with it.
       local full = until_full(i, units)
       if writes and ttl < full then call('PEXPIRE', KEYS[i], full) end
     end
@@ -344,12 +352,12 @@ for i = 1, #KEYS do
   end
 end
 
--- What lies behind a block is neither read nor counted, but must not stay for ever either.
+-- Counters after a block are neither read nor counted. A key without expiry still has to get one.
 if blocked and writes then
   for i = last + 1, #KEYS do remaining(i, algorithms[i] == SLIDING and 2 * periods[i] or periods[i]) end
 end
 
--- Charge everything or nothing. A cost of 0 writes nothing; a ban that runs stands still.
+-- Charge all counters or none. A cost of 0 writes nothing. Calls during a ban change nothing.
 if writes then
   for i = 1, last do
     local at, algorithm, looked = 5 * i, algorithms[i], flags[i] % 4 >= 2
@@ -363,7 +371,7 @@ if writes then
       end
       if ban > 0 then reply[at - 2], reply[at - 1], reply[at] = 2, ban, ban end
     elseif state == 2 and algorithm ~= FIXED and verb == CHECK and not looked then
-      -- They keep no tally of refused calls, which in a fixed window stands still.
+      -- These algorithms do not count refused calls, so during a ban report `used` plus this call's cost.
       reply[at - 3] = plus(reply[at - 4], cost)
     end
   end

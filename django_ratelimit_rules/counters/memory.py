@@ -1,6 +1,6 @@
-"""Counters in this process: the same contract and arithmetic as ``hit.lua``, with a clock that can be given.
+"""Counters in this process: the same contract and arithmetic as ``hit.lua``, with a clock that callers may pass.
 
-For tests, for the failure mode ``local`` and for replaying traffic. Not shared between processes. ``READERS`` and
+They serve tests, the failure mode ``local`` and the replay of traffic. Processes do not share them. ``READERS`` and
 ``WRITERS`` have one function for each row of ``engine/algorithms.py``.
 """
 
@@ -24,7 +24,10 @@ SWEEP_EVERY = 4096
 
 @dataclass(slots=True)
 class Counter:
-    """A stored counter. ``expires`` and ``banned_until`` are milliseconds of the store's clock (0: no ban)."""
+    """A stored counter. ``expires`` and ``banned_until`` are times in milliseconds of the store's clock.
+
+    ``banned_until`` is 0 without a ban.
+    """
 
     expires: float = 0
     banned_until: float = 0
@@ -42,7 +45,7 @@ class Counter:
 class Look:
     """The values that reading one counter returned, and the values that writing it needs.
 
-    ``needed_until``: the stored counter must not expire before this time, unless the call is a peek.
+    The stored counter must not expire before ``needed_until``, unless the call is a peek.
     """
 
     hit: Hit
@@ -61,7 +64,7 @@ class Look:
     needed_until: float = 0
 
     def judge(self, now: float, over: bool, cost: Number, wait: float) -> None:
-        """Decide whether the call exceeds, and how long it would have to wait."""
+        """Decide whether the call exceeds the limit, and how long the client would have to wait."""
         limit = self.hit.limit
         if self.counter is not None and self.counter.banned_until > now:
             self.exceeded = self.banned = True
@@ -71,24 +74,27 @@ class Look:
             self.retry = -1 if limit == 0 or cost > limit else wait
 
     def tally(self) -> Tally:
-        """Return it in the counters' terms."""
+        """Return the tally of this counter."""
         reset, retry = int(self.reset), int(self.retry)
         return Tally(_number(self.used), _number(self.count), self.exceeded, self.banned, reset, retry)
 
 
 def _steady_clock() -> Callable[[], float]:
-    """Return a clock that starts with this machine's time and is never set: that would hand out fresh quota, or have
-    clients wait for longer than a period."""
+    """Return a clock that starts at this machine's time and ignores later changes of that time.
+
+    A clock that is set forward would give clients fresh quota. One that is set back would make them wait for longer
+    than a period.
+    """
     start = time.time() - time.monotonic()
     return lambda: (start + time.monotonic()) * 1000
 
 
 class MemoryCounters:
-    """Counters in a dictionary, safe between threads.
+    """Counters in a dictionary. Thread-safe.
 
-    ``clock`` returns milliseconds; the default is this machine's clock as it goes on from now, whatever it is set to.
-    ``max_counters`` bounds the memory: beyond it the oldest counters are dropped. ``sweeps`` counts how often expired
-    counters were looked for.
+    ``clock`` returns milliseconds. The default clock starts at this machine's time and ignores later changes of it.
+    ``max_counters`` bounds the memory: above it, the oldest counters are dropped. ``sweeps`` is the number of searches
+    for expired counters.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None, max_counters: int = 100_000) -> None:
@@ -100,7 +106,7 @@ class MemoryCounters:
         self.sweeps = 0
 
     def hit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
-        """Count one call in a chain of hits; see Counters."""
+        """Count one call in a chain of hits, as Counters describes it."""
         with self.lock:
             now = floor(self._clock())
             self._sweep(now)
@@ -117,12 +123,12 @@ class MemoryCounters:
             return [look.tally() for look in looks]
 
     def reset(self, keys: Iterable[str]) -> int:
-        """Forget counters; return how many there were."""
+        """Delete counters. Return how many there were."""
         with self.lock:
             now = floor(self._clock())
-            found = [self._counters.pop(key, None) for key in set(keys)]
-            # As Redis does: a key is there for the whole of its last millisecond.
-            return sum(counter is not None and counter.expires >= now for counter in found)
+            removed = [self._counters.pop(key, None) for key in set(keys)]
+            # As in Redis, a key exists until the end of its last millisecond.
+            return sum(counter is not None and counter.expires >= now for counter in removed)
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
         """Async version of :meth:`hit`; nothing here waits."""
@@ -145,22 +151,22 @@ class MemoryCounters:
         return self.reset(keys)
 
     def unlock(self) -> None:
-        """Make a new lock: in a forked child the old one may be held by a thread that is not there."""
+        """Make a new lock, because in a forked child the old lock may be held by a thread that does not exist there."""
         self.lock = threading.Lock()
 
     def clear(self, limiter: str | None = None) -> int:
-        """Forget all counters of one limiter, or all; return how many there were."""
+        """Delete all counters of one limiter, or of all limiters. Return how many there were."""
         with self.lock:
             now = floor(self._clock())
             cleared = [key for key in self._counters if limiter is None or key.startswith(beginnings(limiter))]
             return sum(self._counters.pop(key).expires >= now for key in cleared)
 
     def size(self) -> int:
-        """Return how many counters are held, expired ones included until the next sweep."""
+        """Return the number of counters in memory, including expired counters until the next sweep."""
         return len(self._counters)
 
     def expiries(self) -> dict[str, float]:
-        """Return each living counter's remaining milliseconds, for tests and for looking around."""
+        """Return the milliseconds until each counter expires, without expired counters."""
         now = self._clock()
         with self.lock:
             return {key: counter.expires - now for key, counter in self._counters.items() if counter.expires > now}
@@ -173,7 +179,7 @@ class MemoryCounters:
         self.sweeps += 1
         self._counters = {key: counter for key, counter in self._counters.items() if counter.expires > now}
         if len(self._counters) >= self._max:
-            # A quarter at once: to make room for one counter at a time would be a sweep on every call.
+            # Drop a quarter at once. Making room for one counter at a time would cost a sweep on every call.
             for key in list(self._counters)[: len(self._counters) - self._max * 3 // 4]:
                 del self._counters[key]
 
@@ -182,7 +188,7 @@ class MemoryCounters:
         if look.counter is not None and look.needed_until > look.counter.expires:
             look.counter.expires = look.needed_until
         if look.banned and verb is Verb.CHECK and not hit.rule.counting.tallies_refusals and not hit.looked:
-            # Without a tally of refused calls, a ban reports this call on top of what is used.
+            # The algorithm does not count refused calls, so during a ban report `used` plus this call's cost.
             look.count = _plus(look.used, cost)
         if look.banned or (cost == 0 and hit.member is None):
             return
@@ -217,7 +223,7 @@ class MemoryCounters:
 
 
 def beginnings(limiter: str) -> tuple[str, str]:
-    """Return the strings that keys of a limiter's counters begin with, without a partition and with one."""
+    """Return the two prefixes of the keys of a limiter's counters: without a partition, and with a partition."""
     return "{" + limiter + "}", "{" + limiter + "|"
 
 
@@ -248,11 +254,11 @@ def _read_sliding(look: Look, cost: Number, now: int) -> None:
             look.previous, look.current = stored.previous, stored.used
         elif stored.index == look.index - 1:
             look.previous = stored.used
-    # In floats, because that is what Lua computes in; there infinity may be rounded down.
+    # Compute in floats, because Lua does. Lua may round infinity down.
     carried = min(float(look.previous) * (period - elapsed) / period, LARGEST)
     look.used = look.count = _plus(floor(carried), look.current)
     look.reset = period - elapsed
-    # What costs more than the limit waits for nothing.
+    # A call that costs more than the limit is never allowed, and `judge` returns -1 for its wait.
     fitting = min(cost, limit)
     room = _plus(limit - fitting, -look.current)
     if room >= 0:
@@ -272,7 +278,7 @@ def _write_sliding(look: Look, counter: Counter, cost: Number, now: int, charged
     if not (charged or ban):
         return False
     counter.period, counter.index, counter.previous, counter.used = look.period, look.index, look.previous, look.current
-    # The next window is weighed by this one only if anything was charged in it; a ban may be all that there is.
+    # Keep the counter through the next window only if something was charged in this one. It may exist for a ban alone.
     windows = 2 if look.current else 1 if look.previous else 0
     counter.expires = (look.index + windows) * look.period
     return True
@@ -290,7 +296,7 @@ def _read_bucket(look: Look, cost: Number, now: int) -> None:
     fractional = stored is not None and stored.fractional
     look.used = look.count = _level(units, period, fractional)
     look.reset = _time_to_full(units, limit, period)
-    # At a rate that is lower now, the bucket becomes full after the time at which its counter was to expire.
+    # If the rule's rate was lowered, the bucket becomes full later than its counter was set to expire.
     look.needed_until = now + look.reset
     over = _plus(units, _plus(cost * period, 0)) - limit * period
     look.judge(now, over > 0, cost, min(ceil(over / limit), LONGEST) if limit else 0)
@@ -333,7 +339,7 @@ def _read_distinct(look: Look, cost: Number, now: int) -> None:
 
 def _write_distinct(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
     if look.exceeded:
-        # A charge goes past the limit elsewhere, but at most `limit` values are ever stored.
+        # With other algorithms a charge may pass the limit. Here at most `limit` values are ever stored.
         look.count = look.used + (0 if charged or look.hit.looked else 1)
         return False
     if not charged or look.known or look.hit.member is None:
@@ -346,8 +352,9 @@ def _write_distinct(look: Look, counter: Counter, cost: Number, now: int, charge
 Reader = Callable[[Look, Number, int], None]
 Writer = Callable[[Look, Counter, Number, int, bool, int], bool]
 
-# By the algorithm of a hit's rule, see `Rule.counting`. A reader takes the cost and the time, and decides. A writer
-# also takes whether the call is charged and the length of a ban that begins. It returns whether it wrote anything.
+# By the algorithm of a hit's rule, see `Rule.counting`. A reader takes the cost and the time in milliseconds, and
+# decides. A writer also takes whether the call is charged, and the milliseconds of a ban that begins (0 without one).
+# It returns whether the counter has to be stored.
 READERS: dict[str, Reader] = {
     FIXED_WINDOW: _read_fixed,
     SLIDING_WINDOW: _read_sliding,
@@ -363,7 +370,7 @@ WRITERS: dict[str, Writer] = {
 
 
 def _plus(a: Number, b: Number) -> Number:
-    """Add without the noise that binary fractions gather: ten calls of 0.7 fit a limit of 7."""
+    """Return a sum without the rounding errors of binary fractions, so that ten calls of 0.7 fit a limit of 7."""
     total = min(a + b, LARGEST)
     if isinstance(total, int) or total % 1 == 0 or total >= SAFE:
         return total

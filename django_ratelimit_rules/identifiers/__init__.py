@@ -1,10 +1,10 @@
-"""What rules may ask about a request: names of properties, and their values.
+"""The properties of a request that rules can use: their names and their values.
 
-- ``registry`` knows the names, ``builtin`` reads the built-in properties, with ``bodies`` and ``client_ip``.
+- ``registry`` holds the names. ``builtin`` computes the built-in properties, with ``bodies`` and ``client_ip``.
 - ``request`` computes the properties of one request, each at most once.
-- ``state`` is what the app keeps on a request; ``current`` is the request that this thread or task answers.
+- ``state`` holds the app's data about one request. ``current`` is the request that this thread or task answers.
 
-Knows nothing of rules and counters. This page re-exports what projects and other rooms call.
+This room knows no rules and no counters. It re-exports the functions that projects and other rooms call.
 """
 
 from ..engine.properties import Property

@@ -1,6 +1,6 @@
-"""The built-in properties: what each says about a request, read without touching the session.
+"""The built-in properties of a request, computed without touching the session.
 
-A request goes in, a canonical text comes out, or None when the property is missing. What a client sends never raises.
+A request goes in, a canonical string comes out, or None if the property is missing. No request raises an exception.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .state import state_of
 Kwargs = Mapping[str, Any] | None
 
 
-# Readers by the names of properties: of a request, of its user, and of a request and the rest of a family's name.
+# Readers by property name. They take a request, its user, or a request and the rest of a family's name.
 READERS: dict[str, Callable[[HttpRequest], object]] = {}
 USER_READERS: dict[str, Callable[[Any], object]] = {}
 FAMILY_READERS: dict[str, Callable[[HttpRequest, str], object]] = {}
@@ -33,7 +33,7 @@ Reader = TypeVar("Reader", bound=Callable[..., object])
 
 
 def reads(name: str) -> Callable[[Reader], Reader]:
-    """Make a function the reader of a built-in property, whose row says what the function is called with."""
+    """Make a function the reader of a built-in property. The property's row decides the function's arguments."""
 
     def register(reader: Reader) -> Reader:
         row = PROPERTIES[name]
@@ -45,8 +45,10 @@ def reads(name: str) -> Callable[[Reader], Reader]:
 
 
 def read(name: str, request: HttpRequest, kwargs: Kwargs) -> str | None:
-    """Return the text of a built-in property of a family (``header.x-team``); None for any other name, and for a
-    container."""
+    """Return the string of a property of a built-in family (``header.x-team``).
+
+    Returns None for other names, and for a value that is a container.
+    """
     family, rest = split(name)
     if family == "kwarg.*":
         return _scalar(_kwargs(request, kwargs).get(rest), name)
@@ -58,19 +60,19 @@ reads("ip")(client_ip)
 
 @reads("user")
 def user_key(user: Any) -> object:
-    """Return what stands for a user: the primary key. Without authentication everybody is anonymous."""
+    """Return a user's primary key. All users who are not signed in have the same value, ANONYMOUS."""
     return getattr(user, "pk", user) if is_authenticated(user) else ANONYMOUS
 
 
 @reads("is_authenticated")
 def is_authenticated(user: Any) -> bool:
-    """Whether a user, or the lack of one, is signed in."""
+    """Return whether a user is signed in. ``user`` is None without authentication."""
     return bool(getattr(user, "is_authenticated", False))
 
 
 @reads("is_staff")
 def is_staff(user: Any) -> bool:
-    """Whether a user is signed in and may enter the admin."""
+    """Return whether a user is signed in and may enter the admin."""
     return is_authenticated(user) and bool(getattr(user, "is_staff", False))
 
 
@@ -98,7 +100,7 @@ def _host(request: HttpRequest) -> str | None:
         host = request.get_host()
     except (SuspiciousOperation, KeyError):
         return None
-    # Without the port, which a client may choose freely where ALLOWED_HOSTS lets the name through.
+    # Remove the port, because clients may choose any port for a name in ALLOWED_HOSTS.
     return split_domain_port(host)[0] or None
 
 
@@ -116,8 +118,10 @@ def _view(request: HttpRequest) -> str | None:
 
 
 def dotted_path(view: Any, method: str | None = None) -> str:
-    """Return where a view is defined, whatever decorators, partials and ``as_view()`` are around it; where Ninja has
-    several functions for one path, that of ``method``."""
+    """Return the dotted path where a view is defined, without decorators, partials and ``as_view()`` around it.
+
+    If Ninja has several functions for one path, it is the function of ``method``.
+    """
     while not (_class_of(view) or inspect.ismethod(view)):
         inner = view.func if isinstance(view, functools.partial) else getattr(view, "__wrapped__", None)
         inner = inner or _operation(view, method)
@@ -125,7 +129,8 @@ def dotted_path(view: Any, method: str | None = None) -> str:
             break
         view = inner
     if inspect.ismethod(view):
-        # Such as a ModelAdmin's: its class says which one, the function's module does not.
+        # A method of a ModelAdmin, for example. Name its object's class, because the function's module is the same for
+        # all subclasses.
         return f"{dotted_path(type(view.__self__))}.{view.__name__}"
     view = _class_of(view) or view
     named = view if hasattr(view, "__name__") else type(view)
@@ -133,15 +138,19 @@ def dotted_path(view: Any, method: str | None = None) -> str:
 
 
 def _class_of(view: Any) -> type | None:
-    """Return the class behind ``as_view()``. That of a REST framework viewset is in ``cls``, and its ``__wrapped__``
-    is the ``dispatch`` that all viewsets share."""
-    found = getattr(view, "view_class", None) or getattr(view, "cls", None)
-    return found if isinstance(found, type) else None
+    """Return the class of a view that ``as_view()`` made. Returns None for other views.
+
+    REST framework keeps a viewset's class in ``cls``. Its ``__wrapped__`` is the ``dispatch`` that all viewsets share.
+    """
+    view_class = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    return view_class if isinstance(view_class, type) else None
 
 
 def _operation(view: Any, method: str | None) -> Any:
-    """Return the function behind a view of Ninja's, which is the same code for every path: what tells one from another
-    is in its closure. None for any other view."""
+    """Return the project's function of a Ninja view. Returns None for other views.
+
+    Ninja's view is the same code for every path. Only its closure holds the function.
+    """
     if getattr(view, "__module__", None) != "ninja.operation":
         return None
     cells = (cell.cell_contents for cell in getattr(view, "__closure__", None) or ())
@@ -155,21 +164,21 @@ def _bypass(request: HttpRequest) -> bool:
     header, secret = settings.BYPASS_HEADER, canonical(settings.BYPASS_VALUE, "bypass")
     if not header or not secret:
         return False
-    given = canonical(_header(request, header), "bypass") or ""
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+    sent = canonical(_header(request, header), "bypass") or ""
+    return hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
 
 
 @reads("preflight")
 def _preflight(request: HttpRequest) -> bool:
-    asks = "HTTP_ORIGIN" in request.META and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META
-    return asks and request.method == "OPTIONS"
+    has_headers = "HTTP_ORIGIN" in request.META and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META
+    return has_headers and request.method == "OPTIONS"
 
 
 @reads("header.*")
 def _header(request: HttpRequest, name: str) -> object:
     key = name.upper().replace("-", "_")
     if key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
-        # WSGI servers write these two even when the client did not, as an empty text.
+        # WSGI servers set these two to an empty string if the client did not send them.
         return request.META.get(key) or None
     return request.META.get(f"HTTP_{key}")
 

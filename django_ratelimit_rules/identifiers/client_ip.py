@@ -1,11 +1,11 @@
-"""The client's address behind trusted proxies.
+"""The client's address, as reported by trusted proxies.
 
-A request's ``META`` and three settings go in (``TRUSTED_PROXIES``, ``PROXY_HOPS``, ``CLIENT_IP_HEADER``); one canonical
-address comes out, or None. Knows nothing of limits; how an IPv6 address is counted is the engine's business.
+A request's ``META`` and three settings go in (``TRUSTED_PROXIES``, ``PROXY_HOPS``, ``CLIENT_IP_HEADER``). One canonical
+address comes out, or None. This module knows no limits, and the engine decides how IPv6 addresses are grouped.
 
-Each proxy appends to the header the address that spoke to it, so only the right end was written by machines of ours:
-the chain is read from the right, and nothing to the left of the first address we do not trust is ever looked at.
-Whatever is wrong with a chain, the peer itself is the client.
+Each proxy appends to the header the address that connected to it. Only the right end is therefore written by the site's
+own proxies. The chain is evaluated from the right, up to the first address that is not trusted. Entries to the left of
+that address are never used. If the chain is invalid in any way, the client is the peer of the connection.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..runtime import log_sampling
 logger = logging.getLogger(__name__)
 
 UNIX = "unix"
-# A port is taken off only where it cannot be part of the address: 192.0.2.7:80 and [2001:db8::7]:80.
+# A port is removed only if it cannot be part of the address: 192.0.2.7:80 and [2001:db8::7]:80.
 _WITH_PORT = re.compile(r"(?:\[([0-9a-f:.]+(?:%[^\]]*)?)\]|([0-9.]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _MAX_ENTRY = 100
 
 
 def client_ip(request: HttpRequest) -> str | None:
-    """Return the client's address in its shortest spelling, or None when neither header nor peer tells one."""
+    """Return the client's address in its shortest form. Returns None if neither header nor peer has an address."""
     peer = _text(request.META.get("REMOTE_ADDR"))
     hops, entries = settings.number_of_proxies, settings.TRUSTED_PROXIES
     proxies = (trusted_proxies(_entries(entries)) or None) if entries else None
@@ -47,10 +47,13 @@ def client_ip(request: HttpRequest) -> str | None:
 
 
 def _warn_of_header(request: HttpRequest) -> None:
-    """Say, once a minute, that a proxy writes a header which nobody is to believe: then all clients are one address."""
+    """Log once a minute that a proxy sends a header that no setting trusts.
+
+    Without such a setting all clients of that proxy count as one address.
+    """
     if _meta_key(settings.CLIENT_IP_HEADER) in request.META and log_sampling.due("clientip.header"):
         logger.warning(
-            "Requests carry %s, which is not believed: behind a proxy all clients count as one address. Set"
+            "Requests have the header %s, but no setting trusts it. All clients of a proxy count as one address. Set"
             " RATELIMIT_RULES_TRUSTED_PROXIES or RATELIMIT_RULES_PROXY_HOPS, or have the header removed",
             settings.CLIENT_IP_HEADER,
         )
@@ -63,7 +66,7 @@ def _meta_key(header: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """The peers that are believed about who spoke to them; ``unix`` stands for those on a unix socket."""
+    """The peers whose header entries are trusted. ``unix`` is True if peers on a unix socket are trusted."""
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
     unix: bool = False
@@ -80,7 +83,7 @@ class Proxies:
 
 @lru_cache(maxsize=16)
 def trusted_proxies(entries: tuple[str, ...]) -> Proxies:
-    """Return the proxies that ``TRUSTED_PROXIES`` names. An entry that is not a network is logged and trusts nobody."""
+    """Return the proxies that ``TRUSTED_PROXIES`` names. An entry that is not a network is logged and ignored."""
     networks = []
     for entry in entries:
         if entry == UNIX:
@@ -88,18 +91,20 @@ def trusted_proxies(entries: tuple[str, ...]) -> Proxies:
         try:
             networks.append(parse_network(entry))
         except ValueError:
-            logger.error("RATELIMIT_RULES_TRUSTED_PROXIES: %r is neither a network nor 'unix'; it is ignored", entry)
+            logger.error("RATELIMIT_RULES_TRUSTED_PROXIES: %r is ignored. It is neither a network nor 'unix'", entry)
     return Proxies(tuple(networks), UNIX in entries)
 
 
 def _entries(setting: Iterable[object]) -> tuple[str, ...]:
-    # Blanks come from a list in the environment that was split at its commas.
+    # Remove the blanks that remain after a list from the environment was split at its commas.
     return tuple(str(entry).strip() for entry in ([setting] if isinstance(setting, str) else setting))
 
 
 def _chain(request: HttpRequest) -> list[str]:
-    """Return the header's entries, the one that our own proxy wrote first. A blank entry keeps its place: were it
-    left out, the next one, which a client may have written, would move up."""
+    """Return the header's entries, beginning with the entry of the site's own proxy.
+
+    A blank entry keeps its place. Without it the next entry, which a client may have written, would move up.
+    """
     header = _text(request.META.get(_meta_key(settings.CLIENT_IP_HEADER)))
     if "," not in header:
         return [header] if header else []
@@ -107,7 +112,7 @@ def _chain(request: HttpRequest) -> list[str]:
 
 
 def _past(proxies: Proxies | None, peer: str, chain: list[str]) -> str:
-    """Return the first of ``peer`` and ``chain`` that is no proxy of ours, or the last one when all of them are."""
+    """Return the first of ``peer`` and ``chain`` that is not a trusted proxy, or the last if all are trusted."""
     client = peer
     for entry in chain:
         if proxies is None or client not in proxies:
@@ -123,12 +128,12 @@ def _text(value: object) -> str:
 
 
 def _address(entry: str) -> str | None:
-    """Return the address in an entry, without port, brackets and zone; None when it holds none."""
+    """Return the address in an entry, without port, brackets and zone. Returns None if there is none."""
     return _parsed(entry) if 0 < len(entry) <= _MAX_ENTRY else None
 
 
 @lru_cache(maxsize=1024)
 def _parsed(entry: str) -> str | None:
-    found = _WITH_PORT.fullmatch(entry)
-    address = parse_address(found[1] or found[2] if found else entry)
+    match = _WITH_PORT.fullmatch(entry)
+    address = parse_address(match[1] or match[2] if match else entry)
     return None if address is None else str(address)

@@ -1,6 +1,6 @@
-"""The request that this thread or task is answering, for those who are not handed it: log records and signals.
+"""The request that this thread or task is answering, for code without a request argument: log records and signals.
 
-Knows nothing of limits and loads no model: a logging filter needs it before the apps are ready.
+It knows no limits and loads no model, because a logging filter needs it before the apps are ready.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _current: ContextVar[HttpRequest | None] = ContextVar("django_ratelimit_rules.re
 
 
 def current_request() -> HttpRequest | None:
-    """Return the request being answered, None outside of any that met this app."""
+    """Return the request that is being answered. Returns None outside of requests that this app has seen."""
     return _current.get()
 
 
 def enter(request: HttpRequest | None) -> HttpRequest | None:
-    """Make a request the current one; return the one before, to enter again afterwards.
+    """Make a request the current one. Return the previous one, which the caller enters again afterwards.
 
-    Not by a ContextVar's token: Django moves contexts between threads, where a token is refused.
+    A ContextVar's token would not work: Django moves contexts between threads, and another thread's token is rejected.
     """
     before = _current.get()
     _current.set(request)
