@@ -1,7 +1,6 @@
-"""One cache alias of django-redis, as this app speaks to it: its connections, what its keys begin with, and commands
-that stand beside the counters.
+"""One cache alias of django-redis: its connections, the prefix of its keys, and commands for the shared state.
 
-Whatever goes wrong becomes CountersUnavailable.
+Every failure becomes CountersUnavailable.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.exceptions import RedisError
 
 from ..conf import settings
+from ..engine.messages import _
 from ..exceptions import CountersUnavailable
 from ..runtime.steps import Steps, run
-from .transport.blocking import Connections
+from .transport.blocking import Connections, detail
 from .transport.cluster import (
     ClusterConnections,
     ClusterPipelines,
@@ -32,8 +32,8 @@ COMMANDS_AT_ONCE = 500
 FAILURES = (RedisError, OSError, ValueError, asyncio.TimeoutError)
 
 
-class Client:
-    """One cache alias; thread-safe, one for the process."""
+class Alias:
+    """One cache alias. It is thread-safe, and the process has one object for each alias."""
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
@@ -42,29 +42,32 @@ class Client:
         self._pipelines: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def namespace(self) -> str:
-        """Return what every key of this app begins with: the alias's own prefix and version, then KEY_PREFIX."""
+        """Return the prefix of every key of this app: the alias's own prefix and version, then KEY_PREFIX."""
         cache = self._cache
         if cache is None:
             cache = self._django_cache()
         if cache.key_func is default_key_func:
             return f"{cache.key_prefix}:{cache.version}:{settings.KEY_PREFIX}"
-        # A key function of the project's own may look at more than its arguments (the tenant): asked each time.
+        # Call a project's key function each time, because it may use more than its arguments, for example the tenant.
         try:
             return str(cache.make_key(settings.KEY_PREFIX))
         except Exception as error:
-            raise CountersUnavailable(f"the KEY_FUNCTION of cache alias {self.alias!r} failed: {error!r}") from error
+            alias, reason = repr(self.alias), repr(error)
+            raise CountersUnavailable(
+                _("The KEY_FUNCTION of cache alias %(alias)s failed: %(reason)s", alias=alias, reason=reason)
+            ) from error
 
     def has_one_namespace(self) -> bool:
-        """Whether :meth:`namespace` is the same for every call: a key function of the project's own may tell apart."""
+        """Return whether :meth:`namespace` is the same for every call. A project's key function may vary it."""
         return self._django_cache().key_func is default_key_func
 
     def memory(self) -> dict[str, str]:
-        """Return what this Redis, or one server of the cluster, says of its memory. Raises CountersUnavailable."""
+        """Return the memory information of this Redis, or of one server of the cluster. Raises CountersUnavailable."""
         lines = bytes(self._aside("INFO", "memory")).decode(errors="replace").splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def close(self) -> None:
-        """Close idle connections; the next call opens new ones."""
+        """Close idle connections. The next call opens new connections."""
         if self._connections is not None:
             self._connections.close()
 
@@ -101,16 +104,24 @@ class Client:
             except CountersUnavailable:
                 raise
             except Exception as error:
-                # Whatever django-redis makes of a location or an option that it cannot use.
-                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error!r}") from error
+                # django-redis may raise any exception for a location or an option that it cannot use.
+                raise self._unusable(error) from error
         if self._connections is None:
             raise CountersUnavailable(
-                f"cache alias {self.alias!r} is not django-redis; set its BACKEND to django_redis.cache.RedisCache"
+                _(
+                    "Cache alias %(alias)s is not django-redis. Set its BACKEND to django_redis.cache.RedisCache",
+                    alias=repr(self.alias),
+                )
             )
         return self._connections
 
+    def _unusable(self, error: Exception) -> CountersUnavailable:
+        return CountersUnavailable(
+            _("Cache alias %(alias)s cannot be used: %(reason)s", alias=repr(self.alias), reason=detail(error))
+        )
+
     def _known(self) -> Pipelines | ClusterPipelines | None:
-        """Return the connections of the running event loop, None before the first call there."""
+        """Return the connections of the running event loop. Returns None before the first call there."""
         known: tuple[Pipelines | ClusterPipelines, Any] | None = self._pipelines.get(asyncio.get_running_loop())
         return known and known[0]
 
@@ -127,15 +138,15 @@ class Client:
     def _django_cache(self) -> Any:
         if self._cache is None:
             try:
-                # Not caches[alias], which is one per thread: the Redis client under it is safe between threads.
+                # Not caches[alias], which differs between threads. The Redis client of one cache is thread-safe.
                 self._cache = caches.create_connection(self.alias)
             except (InvalidCacheBackendError, ImproperlyConfigured, KeyError) as error:
-                raise CountersUnavailable(f"cache alias {self.alias!r} cannot be used: {error}") from error
+                raise self._unusable(error) from error
         return self._cache
 
 
 async def _close_with_loop(pipelines: Pipelines | ClusterPipelines) -> AsyncGenerator[None, None]:
-    """Close them when their event loop shuts down: loops close their asynchronous generators before they end."""
+    """Close the pipelines when their event loop ends, because loops then close their asynchronous generators."""
     try:
         yield
     finally:

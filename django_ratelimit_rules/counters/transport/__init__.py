@@ -1,7 +1,8 @@
-"""How Redis is spoken to: commands go out over connections of this app's own, replies come back.
+"""Connections to Redis: the app sends commands over connections of its own, and returns the replies.
 
-- ``blocking`` serves threads; ``pipelined`` and ``async_pool`` serve event loops; ``breaker`` spares a failing server.
+- ``blocking`` serves threads. ``pipelined`` and ``async_pool`` serve event loops.
+- ``breaker`` keeps calls from waiting for a failing server.
 - ``cluster``, ``topology`` and ``slots`` find the right server of a Redis Cluster.
 
-Nothing here knows counters.
+This room knows no counters.
 """

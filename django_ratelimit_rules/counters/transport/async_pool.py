@@ -1,4 +1,4 @@
-"""An asyncio connection pool with the configuration of a synchronous one: same server, credentials and time-outs."""
+"""An asyncio connection pool with the configuration of a sync pool: the same server, credentials and time-outs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ try:
 except ImportError:  # before redis-py 7
     MaintNotificationsConfig = None  # type: ignore[assignment, misc]
 
-# As many as there are checks at one moment: redis-py refuses those over its bound (100 unless stated) with an error.
+# No limit of connections, because redis-py raises an error above its limit (100 by default).
 UNBOUNDED = 2**31
 
 
 def async_pool(pool: Any) -> Any:
-    """Return a new asyncio pool for the server, credentials, TLS and time-outs of ``pool``; nothing connects yet."""
+    """Return a new asyncio pool for the server, credentials, TLS and time-outs of ``pool``. It does not connect yet."""
     if isinstance(pool, sync_sentinel.SentinelConnectionPool):
         return _sentinel_pool(pool)
     connection_class = _twin(pool.connection_class)
@@ -32,7 +32,7 @@ def async_pool(pool: Any) -> Any:
 
 
 async def disconnect(pool: Any) -> None:
-    """Close all connections of an asyncio pool, and those by which it asks Sentinels."""
+    """Close all connections of an asyncio pool, including its connections to Sentinels."""
     await pool.disconnect()
     for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
         await sentinel.aclose()
@@ -64,7 +64,7 @@ def _twin(connection_class: type) -> Any:
 
 
 def _accepted(connection_class: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that the asyncio class knows, less what only works in the synchronous world."""
+    """Return the options that the asyncio class accepts, without options that work only in sync code."""
     known = {name for base in connection_class.__mro__ for name in inspect.signature(base.__init__).parameters}
     foreign = {"parser_class", "retry", "connection_class", "connection_pool", "redis_connect_func", "event_dispatcher"}
     accepted = {
@@ -73,6 +73,6 @@ def _accepted(connection_class: Any, options: dict[str, Any]) -> dict[str, Any]:
         if name in known - foreign and not name.startswith("maint_notifications")
     }
     if MaintNotificationsConfig is not None and "maint_notifications_config" in known:
-        # With these on redis-py does not notice that the server closed an idle connection.
+        # With these notifications, redis-py does not notice that the server closed an idle connection.
         accepted["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
     return accepted

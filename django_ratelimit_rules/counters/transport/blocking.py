@@ -1,8 +1,8 @@
-"""Connections to the Redis of a cache alias, driven one command at a time.
+"""Blocking connections to the Redis of a cache alias, one command at a time.
 
-Commands go in, replies come out. redis-py makes each connection (address, credentials, TLS, time-outs, Sentinel), then
-its socket is read and written here with hiredis: that takes a third of the time of redis-py's own command path, and
-sends nothing twice. redis-py's retry would count a call again whose answer was lost.
+Commands go in, replies come out. redis-py makes each connection (address, credentials, TLS, time-outs, Sentinel). Then
+this module reads and writes the socket with hiredis. That takes a third of the time of redis-py's own command path. It
+also never sends a command twice: redis-py's retry after a lost reply would count a call again.
 """
 
 from __future__ import annotations
@@ -23,71 +23,85 @@ import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
+from ...engine.messages import Message, _
 from ...runtime import reset
 
+# Bytes to receive at once.
 CHUNK = 65536
-# What Redis answers when it cannot count for anybody; other errors concern one key or call.
-SICK = (
+# Error codes of a Redis that cannot count any call. Other errors concern one key or call.
+OUTAGES = (
     *("OOM", "READONLY", "LOADING", "NOAUTH", "WRONGPASS", "NOPERM", "BUSY", "MISCONF", "NOREPLICAS"),
     *("CLUSTERDOWN", "MASTERDOWN"),
 )
-# What a cluster's server answers for a slot that is elsewhere, or on the way there.
-ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
-# For an alias that states none: a Redis that hangs must not hang the site.
+# Error codes of a cluster's server for a slot that another server holds or is about to hold.
+REDIRECTIONS = ("MOVED", "ASK", "TRYAGAIN")
+# Seconds, for an alias without time-outs, because a Redis that hangs must not hang the site.
 TIMEOUT = 1.0
-# How many time-outs the replies to many commands may take together.
-TIMES_FOR_MANY = 10
+# The replies to several commands may together take this number of time-outs.
+TIMEOUTS_OF_BATCH = 10
 INCOMPLETE = object()
+
+CLOSED = _("Redis closed the connection")
+TOO_SLOW = _("Redis did not answer in time")
 
 Key = TypeVar("Key", str, bytes)
 
 
 class NothingRan(ResponseError):
-    """Say that a cluster's server did not run a command; ``word`` says why, ``place`` where to ask instead."""
+    """A cluster's server did not run a command. ``word`` is the error code, ``place`` the address of another server."""
 
     def __init__(self, text: str) -> None:
-        self.word, _, rest = text.partition(" ")
+        self.word, _space, rest = text.partition(" ")
         self.place = rest.rpartition(" ")[2]
         super().__init__(text)
 
 
-# Errors after which a connection is as good as before.
-NOTHING_AMISS = (NoScriptError, NothingRan)
+# Errors after which the connection can be used again.
+HARMLESS = (NoScriptError, NothingRan)
 
 
 def error_of(reply: Exception) -> ResponseError:
-    """Return what to raise for an error that Redis replied."""
+    """Return the exception to raise for an error reply of Redis."""
     text = str(reply)
     word = text.partition(" ")[0]
     if word == "NOSCRIPT":
         return NoScriptError(text)
-    return NothingRan(text) if word in ELSEWHERE else ResponseError(text)
+    return NothingRan(text) if word in REDIRECTIONS else ResponseError(text)
 
 
-def is_sick(error: Exception) -> bool:
-    """Whether an error is a reason to leave a server alone, for what ails one key or one script is none."""
-    return not isinstance(error, ResponseError) or any(word in str(error) for word in SICK)
+def is_outage(error: Exception) -> bool:
+    """Return whether an error means that the server is failing. An error of one key or one script does not."""
+    return not isinstance(error, ResponseError) or any(word in str(error) for word in OUTAGES)
+
+
+def detail(error: Exception) -> str:
+    """Return the class and the message of an error. A message that this app wrote can still be translated."""
+    kind = type(error).__name__
+    message = error.args[0] if error.args and isinstance(error.args[0], Message) else str(error)
+    return _("%(kind)s: %(message)s", kind=kind, message=message) if message else kind
 
 
 def with_timeouts(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pool's connection options with time-outs, those of the alias where it has any."""
-    stated = {name: options.get(name) or TIMEOUT for name in ("socket_timeout", "socket_connect_timeout")}
-    return {**options, **stated}
+    """Return a pool's connection options with time-outs in seconds: the alias's own, or the defaults."""
+    timeouts = {name: options.get(name) or TIMEOUT for name in ("socket_timeout", "socket_connect_timeout")}
+    return {**options, **timeouts}
 
 
 class Connection:
-    """One connection, connected. Not safe between threads; whoever took it owns it."""
+    """An open connection. It is not thread-safe. The caller that took it owns it."""
 
     __slots__ = ("__weakref__", "_poll", "_reader", "_redis", "_socket", "_timeout")
 
     def __init__(self, pool: Any) -> None:
-        # Not one of the pool's own: those may be bounded, and the site's cache needs them.
+        # Not a connection from the pool: the pool may be bounded, and the site's cache needs its connections.
         options = with_timeouts(pool.connection_kwargs)
         self._timeout: float = options["socket_timeout"]
         try:
             self._redis = pool.connection_class(**options)
         except TypeError as error:
-            raise RedisConnectionError(f"an option of the alias is none: {error}") from error
+            raise RedisConnectionError(
+                _("redis-py rejected an option of the alias: %(error)s", error=str(error))
+            ) from error
         thread = threading.get_ident()
         sockets.connecting.add(thread)
         try:
@@ -102,46 +116,46 @@ class Connection:
         self._poll.register(self._socket, select.POLLIN)
 
     def is_quiet(self) -> bool:
-        """Whether the server has neither closed the connection nor said anything unasked."""
+        """Return whether the server has neither closed the connection nor sent data without a request."""
         return not self._poll.poll(0)
 
     def ask(self, command: tuple[Any, ...]) -> Any:
-        """Send a command and return its reply. Raises RedisError or OSError; then the connection is spent."""
+        """Send a command and return its reply. Raises RedisError or OSError. Then the connection cannot be reused."""
         self._socket.sendall(hiredis.pack_command(command))
         reader = self._reader
         give_up_at = None
         while True:
             received = self._socket.recv(CHUNK)
             if not received:
-                raise RedisConnectionError("Redis closed the connection")
+                raise RedisConnectionError(CLOSED)
             reader.feed(received)
             reply = reader.gets()
             while isinstance(reply, hiredis.PushNotification):
                 reply = reader.gets()
             if reply is INCOMPLETE:
-                # Each receive has its time-out; the pieces of a reply together have one more.
+                # Each receive has its own time-out. The parts of one reply together have one more.
                 give_up_at = give_up_at or time.monotonic() + self._timeout
                 if time.monotonic() > give_up_at:
-                    raise RedisConnectionError("Redis did not answer in time")
+                    raise RedisConnectionError(TOO_SLOW)
                 continue
             if isinstance(reply, hiredis.ReplyError):
                 raise error_of(reply)
             return reply
 
     def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Send commands in one go and return their replies; as :meth:`ask`, and an error of one is raised."""
+        """Send commands in one write and return their replies. One failed command raises as :meth:`ask`."""
         self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
-        # Many replies may take long to come; not for ever, though.
-        give_up_at = time.monotonic() + TIMES_FOR_MANY * self._timeout
+        # Many replies may take longer than one, but the wait must end.
+        give_up_at = time.monotonic() + TIMEOUTS_OF_BATCH * self._timeout
         replies: list[Any] = []
         while len(replies) < len(commands):
             reply = self._reader.gets()
             if reply is INCOMPLETE:
                 if time.monotonic() > give_up_at:
-                    raise RedisConnectionError("Redis did not answer in time")
+                    raise RedisConnectionError(TOO_SLOW)
                 received = self._socket.recv(CHUNK)
                 if not received:
-                    raise RedisConnectionError("Redis closed the connection")
+                    raise RedisConnectionError(CLOSED)
                 self._reader.feed(received)
             elif isinstance(reply, hiredis.ReplyError):
                 raise error_of(reply)
@@ -150,13 +164,16 @@ class Connection:
         return replies
 
     def close(self) -> None:
-        """Close it; in a forked child only the child's end."""
+        """Close the connection. A forked child closes only its own end."""
         self._redis.disconnect()
 
 
 def _connect_in_time(connection: Any, seconds: float) -> None:
-    """Connect and sign in. redis-py bounds each receive of that, and this all of them together: a server that answers a
-    byte at a time would take minutes to say who it is. Raises RedisError or OSError."""
+    """Connect and authenticate within some seconds. Raises RedisError or OSError.
+
+    redis-py bounds each receive, and this function bounds them together. Otherwise a server that sends one byte at a
+    time could take minutes.
+    """
 
     def give_up() -> None:
         if connection._sock is not None:
@@ -165,7 +182,7 @@ def _connect_in_time(connection: Any, seconds: float) -> None:
 
     timer = threading.Timer(seconds, give_up)
     timer.daemon = True
-    # A process that gets no more threads, or is ending, connects without.
+    # A process that cannot start a thread, or is ending, connects without this bound.
     with suppress(RuntimeError):
         timer.start()
     try:
@@ -175,9 +192,12 @@ def _connect_in_time(connection: Any, seconds: float) -> None:
 
 
 def _let_the_kernel_time(connected: Any) -> None:
-    """Give a plain socket its time-out in the kernel: Python's own asks poll() before each send and receive."""
+    """Move the time-out of a plain socket to the kernel.
+
+    Python's own time-out costs a call of poll() before each send and receive. TLS sockets keep Python's time-out, and
+    so do gevent's sockets, because gevent never lets the kernel wait.
+    """
     seconds = connected.gettimeout()
-    # Not one of TLS, nor of gevent, which never lets the kernel wait.
     plain = type(connected) is socket.socket and socket.socket.__module__ == "socket" and os.name == "posix"
     if plain and seconds:
         bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
@@ -187,9 +207,9 @@ def _let_the_kernel_time(connected: Any) -> None:
 
 
 class Connections:
-    """The idle connections to one server in this process: as many as threads ever asked at the same time.
+    """The idle connections to one server in this process. Their number is the highest number of concurrent threads.
 
-    ``pool`` says how to connect to it.
+    ``pool`` is a redis-py pool whose options make new connections.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -198,22 +218,25 @@ class Connections:
         sockets.idle.add(self)
 
     def ask(self, *command: Any) -> Any:
-        """Send a command on a connection of its own and return the reply. Raises RedisError or OSError."""
+        """Send a command on an idle or new connection and return the reply. Raises RedisError or OSError."""
         connection = self._take()
         try:
             reply = connection.ask(command)
-        except NOTHING_AMISS:
+        except HARMLESS:
             self._idle.append(connection)
             raise
         except BaseException:
-            # A reply may still be on its way, or the server may be the wrong one by now (READONLY): start afresh.
+            # Drop the connection: the reply may still arrive, or the server is no longer the master (READONLY).
             connection.close()
             raise
         self._idle.append(connection)
         return reply
 
     def ask_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Send commands in one go and return their replies. Raises RedisError or OSError; some may have run then."""
+        """Send commands in one write and return their replies.
+
+        Raises RedisError or OSError. Then some commands may have run.
+        """
         connection = self._take()
         try:
             replies = connection.ask_all(commands)
@@ -224,11 +247,11 @@ class Connections:
         return replies
 
     def servers(self) -> list[Connections]:
-        """Return the connections to each server that has keys: there is one."""
+        """Return the connections to each server that has keys. Here there is only one server."""
         return [self]
 
     def together(self, keys: Sequence[Key]) -> list[list[Key]]:
-        """Return keys in groups that one command may name."""
+        """Return the keys in groups. One command may name the keys of one group."""
         return [list(keys)] if keys else []
 
     def _take(self) -> Connection:
@@ -246,12 +269,12 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
-    # A thread may have put one back since the others were closed.
+    # A thread may have put a connection back after `close` closed the others.
     __del__ = close
 
 
 class Sockets(reset.Part):
-    """The connections of this process, and the threads that are making one now."""
+    """The connections of this process, and the threads that are making a connection now."""
 
     def __init__(self) -> None:
         self.idle: weakref.WeakSet[Connections] = weakref.WeakSet()
@@ -259,7 +282,7 @@ class Sockets(reset.Part):
         self.connecting: set[int] = set()
 
     def before_fork(self) -> None:
-        """Wait a moment for connections that are being made, because a child can close only those it knows of."""
+        """Wait up to 0.1 s for new connections, because a child can close only the connections that it knows."""
         deadline = time.monotonic() + 0.1
         while self.connecting and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -267,13 +290,13 @@ class Sockets(reset.Part):
     def after_fork(self) -> None:
         """Close the parent's connections.
 
-        A child that used its parent's sockets would read the parent's replies. A child that kept them open would keep
-        the server from noticing that the parent has gone.
+        A child that used its parent's sockets would read the parent's replies. If a child kept them open, the server
+        would not notice the end of the parent.
         """
         self.connecting.clear()
         for connections in list(self.idle):
             connections.close()
-        # Those that other threads were using, too.
+        # Close the connections that other threads were using, too.
         for connection in list(self.open):
             connection.close()
 

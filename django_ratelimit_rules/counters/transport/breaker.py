@@ -1,6 +1,7 @@
-"""A circuit breaker: after a failure the store is left alone for a short, growing pause.
+"""A circuit breaker: after a failure, calls do not reach the store for a short, growing pause.
 
-An outage then costs a request microseconds, not a time-out. Knows nothing of stores; one per store and process.
+During an outage a request then costs microseconds instead of a time-out. The breaker does not know its store. There is
+one breaker per store and process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ LONGEST_PAUSE = 5.0
 
 
 class Breaker:
-    """Closed while all is well; after a failure open for 0.1 s, doubled by each failed retry up to 5 s."""
+    """Closed while the store works. After a failure open for 0.1 s. Each failed retry doubles the pause, up to 5 s."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,13 +26,13 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store failed last; asking this tries nothing."""
+        """Whether the store's last call failed. Reading this makes no call."""
         return self.until > 0
 
     def pause(self) -> float:
-        """Return the seconds the store is still to be left alone, 0 when it may be tried.
+        """Return the seconds until the pause ends. Returns 0 if the caller may call the store.
 
-        When a pause is over one caller gets 0 and tries; the others wait for what it finds.
+        After a pause one caller gets 0 and retries. The other callers get a new pause until that retry has ended.
         """
         if not self.until:
             return 0.0
@@ -43,7 +44,7 @@ class Breaker:
             return 0.0
 
     def failed(self) -> float:
-        """Note a failure; return the pause it opens. Failures of calls that ran side by side count as one."""
+        """Note a failure. Return the seconds of the pause. Failures of concurrent calls count as one failure."""
         with self._lock:
             now = time.monotonic()
             if not self._pause or now - self._opened >= self._pause:
@@ -52,7 +53,7 @@ class Breaker:
             return self._pause
 
     def worked(self) -> None:
-        """Note an answer: the store is well."""
+        """Note a reply, which closes the breaker."""
         if self.until:
             with self._lock:
                 self._pause = self._opened = self.until = 0.0

@@ -1,4 +1,4 @@
-"""Who holds which slot of a Redis Cluster, as last heard. Replies of its servers go in; knows no way to ask them."""
+"""The servers of a Redis Cluster by slot, as last reported. Replies of the servers go in. It makes no connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Address = tuple[str, int]
 
 
 class SlotMap:
-    """The servers of a cluster by slot: swapped whole, or a slot at a time, while other threads read."""
+    """The servers of a cluster by slot. Updates replace the whole map or one slot, while other threads read it."""
 
     def __init__(self, startup: Sequence[Address]) -> None:
         self._startup = tuple(startup)
@@ -22,32 +22,32 @@ class SlotMap:
 
     @property
     def known(self) -> bool:
-        """Whether anything was heard yet."""
+        """Whether any server has reported the slots yet."""
         return bool(self._owners)
 
     def owner(self, slot: int) -> Address | None:
-        """Return the master that holds a slot, None when nobody does."""
+        """Return the master that holds a slot. Returns None if no server holds it."""
         return self._owners[slot]
 
     def masters(self) -> list[Address]:
-        """Return all servers that hold something."""
+        """Return all servers that hold slots."""
         return list(dict.fromkeys(owner for owner in self._owners if owner))
 
     def servers(self) -> list[Address]:
-        """Return all servers that there are as far as is known, masters first."""
+        """Return all known servers, masters first."""
         return list(dict.fromkeys((*self.masters(), *self._replicas, *self._startup)))
 
     def move(self, slot: int, address: Address) -> None:
         """Note that a slot has moved."""
         self._owners[slot] = address
 
-    def learn(self, reply: Sequence[Any], teller: Address) -> None:
-        """Take over what CLUSTER SLOTS says."""
+    def update(self, reply: Sequence[Any], sender: Address) -> None:
+        """Replace the map by the reply to CLUSTER SLOTS."""
         owners: list[Address | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         replicas: dict[Address, None] = {}
         for start, end, master, *others in reply:
-            owners[start : end + 1] = [_address(master, teller)] * (end + 1 - start)
-            replicas.update((_address(other, teller), None) for other in others)
+            owners[start : end + 1] = [_address(master, sender)] * (end + 1 - start)
+            replicas.update((_address(other, sender), None) for other in others)
         self._owners, self._replicas = owners, tuple(replicas)
 
 
@@ -56,13 +56,13 @@ def slot_of(key: str | bytes) -> int:
     return key_slot(key if isinstance(key, bytes) else key.encode())
 
 
-def named_by(error: NothingRan, teller: Address) -> Address:
-    """Return the server that MOVED or ASK names; one without a host is at that of whoever told."""
+def named_by(error: NothingRan, sender: Address) -> Address:
+    """Return the server that MOVED or ASK names. Without a host it has the host of the sender."""
     host, _, port = error.place.rpartition(":")
-    return host or teller[0], int(port)
+    return host or sender[0], int(port)
 
 
-def _address(server: Sequence[Any], teller: Address) -> Address:
+def _address(server: Sequence[Any], sender: Address) -> Address:
     host, port = server[0], int(server[1])
     host = host.decode() if isinstance(host, bytes) else host
-    return host if host and host != "?" else teller[0], port
+    return host if host and host != "?" else sender[0], port
