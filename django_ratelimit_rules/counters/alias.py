@@ -63,7 +63,7 @@ class Alias:
 
     def memory(self) -> dict[str, str]:
         """Return the memory information of this Redis, or of one server of the cluster. Raises CountersUnavailable."""
-        lines = bytes(self._aside("INFO", "memory")).decode(errors="replace").splitlines()
+        lines = bytes(self._send("INFO", "memory")).decode(errors="replace").splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def close(self) -> None:
@@ -71,26 +71,31 @@ class Alias:
         if self._connections is not None:
             self._connections.close()
 
-    def _aside(self, *arguments: Any) -> Any:
-        """Run a command that says nothing about whether counting works: the breaker neither stops nor hears of it."""
-        return run(self._asking_aside(*arguments))
+    def _send(self, *arguments: Any) -> Any:
+        """Run a command without the breaker, because the command does not show whether counting works."""
+        return run(self._sending(*arguments))
 
-    def _asking_aside(self, *arguments: Any) -> Steps[Any]:
-        """Return the steps of :meth:`_aside`."""
+    def _sending(self, *arguments: Any) -> Steps[Any]:
+        """Return the steps of :meth:`_send`."""
         try:
             return (yield self._connect().ask, self._aask, arguments)
         except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+            raise self._failure(error) from error
 
-    def _aside_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """As :meth:`_aside`, for several commands at once."""
+    def _send_all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Run several commands as :meth:`_send` does, 500 in one write."""
         replies: list[Any] = []
         try:
             for start in range(0, len(commands), COMMANDS_AT_ONCE):
                 replies += self._connect().ask_all(commands[start : start + COMMANDS_AT_ONCE])
         except FAILURES as error:
-            raise CountersUnavailable(f"Redis of cache alias {self.alias!r} failed: {error}") from error
+            raise self._failure(error) from error
         return replies
+
+    def _failure(self, error: Exception, retry_after: float = 0.0) -> CountersUnavailable:
+        """Return the exception to raise for a failed command."""
+        message = _("Redis of cache alias %(alias)s failed: %(reason)s", alias=repr(self.alias), reason=detail(error))
+        return CountersUnavailable(message, retry_after=retry_after)
 
     async def _aask(self, *arguments: Any) -> Any:
         """Run a command on a connection of the running event loop."""

@@ -57,7 +57,7 @@ class Stores(reset.Part):
     def forget(self) -> None:
         """Close the breakers and drop the cached refusals."""
         for store in list(self._by_alias.values()):
-            store.begin_anew()
+            store.start_afresh()
 
     def after_fork(self) -> None:
         """Replace the breakers, because a thread of the parent may have held one of their locks."""

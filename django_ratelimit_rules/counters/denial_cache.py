@@ -1,15 +1,15 @@
-"""Refusals that stay certain for a moment, answered in this process: a flood of refused calls then costs Redis nothing.
+"""Refusals that are certain for a moment, cached in this process, so that a flood of refused calls does not load Redis.
 
-Hits that Redis refused go in with what it said; for the same hits the tallies come out again while the refusal must
-stand: a fixed window that is full or a ban, until it ends, and never longer than ``RATELIMIT_RULES_REFRESH_SECONDS``,
-after which Redis is asked once more. So a reset in another process or a counter gone there is noticed in that time; an
-edited rule has other terms and is asked about at once. Off unless ``RATELIMIT_RULES_DENIAL_CACHE`` says for how many
-counters.
+Hits that Redis refused go in with their tallies. For the same hits the tallies come out again while the refusal is
+certain: until a full fixed window or a ban ends, but at most for ``RATELIMIT_RULES_REFRESH_SECONDS``. Then Redis is
+asked again. A reset by another process, or a deleted counter, is noticed within that time. An edited rule has new
+terms, so Redis is asked at once. The setting ``RATELIMIT_RULES_DENIAL_CACHE`` is the number of cached counters. The
+cache is off by default.
 
-Only a refusal by the first rule that counts is kept: counters before it would have to be told of each call. The calls
-answered here are added to the refusing counter's ``count`` when Redis is asked next.
+Only a refusal by the first rule that counts is cached, because counters before it would have to count each call. Calls
+that are answered here are added to the refusing counter's ``count`` when Redis is asked next.
 
-Whoever asks the very same again, by :func:`who`, is not even planned for: :func:`again` has the result.
+A call with the same identifier, compared by :func:`who`, is not even planned again: :func:`again` returns the result.
 """
 
 from __future__ import annotations
@@ -35,17 +35,20 @@ from ..runtime.steps import Steps
 from . import CHARGE, CHECK, Store, Verb
 from .redis import RedisCounters
 
-# For those who only say True.
+# The number of cached refusals for the setting True.
 MANY = 10_000
-# Longer values are not kept to know their callers by.
+# Identifiers with longer values are not cached, to bound the memory.
 MAX_VALUE = 200
 
 Who = tuple[Any, ...]
 
 
 class Denial:
-    """One counter's refusal. ``cost`` is the smallest that it refuses; ``missed`` what it refused without Redis;
-    ``until`` when it stands no longer, which is at once when it leaves the cache."""
+    """One counter's refusal.
+
+    ``cost`` is the smallest cost that the counter refuses. ``missed`` is the cost of calls that were refused without
+    Redis. ``until`` is the end of the refusal in seconds of the monotonic clock, and 0 once it has left the cache.
+    """
 
     __slots__ = ("adds", "cost", "ends", "missed", "tally", "terms", "until")
 
@@ -53,19 +56,19 @@ class Denial:
         self.terms = terms
         self.cost = 0 if tally.banned else cost
         self.tally = tally
-        # Counted from before Redis was asked: rather a little too early than too late.
+        # Count from the time before Redis was asked, so that the refusal ends slightly too early rather than too late.
         self.ends = asked + tally.reset_ms / 1000
         self.until = min(self.ends, asked + settings.REFRESH_SECONDS)
         self.missed: Number = 0
         # A counter without a tally of refused calls reports `used` plus this call's cost during a ban.
         self.adds = tally.banned and not terms.rule.counting.tallies_refusals and not terms.looked
 
-    def stands(self, hits: Hits, cost: Number, now: float) -> bool:
-        """Whether Redis would refuse this call too. Terms that a callable computed are never the same object twice."""
+    def applies(self, hits: Hits, cost: Number, now: float) -> bool:
+        """Return whether Redis would refuse this call too. A callable's computed terms are a new object each time."""
         return now < self.until and hits.terms[0] is self.terms and cost >= self.cost
 
     def tally_now(self, cost: Number, now: float) -> Tally:
-        """Count a call, and return the tally that Redis would return then."""
+        """Count a call and return the tally that Redis would return."""
         tally, left = self.tally, ceil((self.ends - now) * 1000)
         count, retry = tally.count + self.missed, tally.retry_ms if tally.retry_ms < left else left
         if not tally.banned:
@@ -80,21 +83,21 @@ class Denial:
 
 
 class Denials(RedisCounters):
-    """Counters in Redis, asked only about what is not certain. Keeps the newest refusals when there are too many."""
+    """Counters in Redis with cached refusals. If there are too many refusals, the newest are kept."""
 
     def __init__(self, alias: str) -> None:
         super().__init__(alias)
         self._kept: dict[str, Denial] = {}
 
-    def begin_anew(self) -> None:
-        """As in Redis. Refusals counted here are dropped; after a fork the parent reports its own to Redis."""
-        super().begin_anew()
+    def start_afresh(self) -> None:
+        """Replace the breaker and drop the refusals. After a fork the parent adds its refusals to the counts."""
+        super().start_afresh()
         self._kept = {}
 
     def counting(
         self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = CHECK, missed: Number = 0, *, blocking: bool = False
     ) -> Steps[list[Tally]]:
-        """As in Redis, but for refusals that must stand still."""
+        """Return the steps of :meth:`hit`: none for a cached refusal, otherwise the steps in Redis."""
         if verb is not CHECK or type(hits) is not Hits:
             self._outdate(hits, verb)
             return (yield from super().counting(hits, cost, verb, blocking=blocking))
@@ -103,32 +106,32 @@ class Denials(RedisCounters):
         if refused is not None:
             return refused
         tallies = yield from super().counting(hits, cost, verb, self._missed(name), blocking=blocking)
-        return self._noted(name, hits, cost, asked, tallies)
+        return self._cached(name, hits, cost, asked, tallies)
 
     def forgetting(self, keys: Iterable[str]) -> Steps[int]:
-        """As in Redis, and forget what was refused here."""
+        """Return the steps of :meth:`reset`, which also drops the counters' refusals."""
         return (yield from super().forgetting(self._dropped(keys)))
 
     def clear(self, limiter: str | None = None) -> int:
-        """As in Redis, and forget all refusals."""
+        """Delete counters as in Redis, and drop all refusals."""
         for name in list(self._kept):
             self._drop(name)
         return super().clear(limiter)
 
     def _refused(self, name: str, hits: Hits, cost: Number, now: float) -> list[Tally] | None:
-        """Return what Redis would say, None when it has to be asked."""
+        """Return the tallies that Redis would return. Returns None if Redis has to be asked."""
         denial = self._kept.get(name)
-        if denial is None or not denial.stands(hits, cost, now):
+        if denial is None or not denial.applies(hits, cost, now):
             return None
         return [denial.tally_now(cost, now)]
 
     def _missed(self, name: str) -> Number:
-        """Return what was refused here since Redis was asked last, to be told to it now."""
+        """Drop a refusal. Return the cost of calls refused here since Redis was asked last, which Redis will add."""
         denial = self._drop(name)
         return denial.missed if denial is not None else 0
 
-    def _noted(self, name: str, hits: Hits, cost: Number, asked: float, tallies: list[Tally]) -> list[Tally]:
-        """Keep a refusal that Redis just answered, if it must stand for a while; return the tallies."""
+    def _cached(self, name: str, hits: Hits, cost: Number, asked: float, tallies: list[Tally]) -> list[Tally]:
+        """Cache a refusal of Redis if it is certain for some time. Return the tallies."""
         terms = hits.terms[0]
         if len(tallies) > 1 or not (tallies[0].exceeded and terms.enforced) or cost == 0:
             return tallies
@@ -139,14 +142,14 @@ class Denials(RedisCounters):
         return tallies
 
     def _outdate(self, hits: Sequence[Hit], verb: Verb) -> None:
-        """Have Redis asked next about counters that are charged: what is used of them is another number then."""
+        """End the refusals of counters that are charged, because their usage changes. Redis is asked next."""
         for name in self._names(hit.key for hit in hits) if verb is CHARGE and self._kept else ():
             denial = self._kept.get(name)
             if denial is not None:
                 denial.until = 0.0
 
     def _dropped(self, keys: Iterable[str]) -> list[str]:
-        """Forget the refusals of counters; return their keys."""
+        """Drop the refusals of counters. Return the keys of the counters."""
         keys = list(keys)
         for name in self._names(keys):
             self._drop(name)
@@ -159,22 +162,22 @@ class Denials(RedisCounters):
         return denial
 
     def remembers(self) -> bool:
-        """As in Redis, and whether any refusal is kept."""
+        """Return whether the last call of Redis failed, or any refusal is cached."""
         return bool(self._kept) or super().remembers()
 
     def most(self) -> int:
-        """Return how many refusals are kept at most."""
-        many = settings.DENIAL_CACHE
-        # What is no number must not fail the first call that is refused: web servers run no checks.
-        return many if type(many) is int and many > 0 else MANY
+        """Return the highest number of cached refusals."""
+        number = settings.DENIAL_CACHE
+        # An invalid setting must not raise at the first refusal, because web servers do not run system checks.
+        return number if type(number) is int and number > 0 else MANY
 
     def denial(self, hits: Hits) -> Denial | None:
-        """Return the refusal that is kept of a call, if there is one."""
+        """Return the cached refusal of a call. Returns None if there is none."""
         return self._kept.get(self.namespace() + hits.keys[0])
 
 
 class Asked(NamedTuple):
-    """A call that was refused, and how it was planned."""
+    """A refused call, with its plan."""
 
     denial: Denial
     ruleset: Ruleset
@@ -182,25 +185,25 @@ class Asked(NamedTuple):
 
 
 class Refusals(reset.Part):
-    """The calls that were refused lately, by their callers."""
+    """The calls that were refused lately, by their limiter and identifier."""
 
     def __init__(self) -> None:
         self.asked: dict[Who, Asked] = {}
 
     def forget(self) -> None:
-        """Forget the calls, because under other rules or settings they may be planned in another way."""
+        """Drop the calls, because other rules or settings may give them another plan."""
         self.asked.clear()
 
     def after_fork(self) -> None:
-        """Leave the calls to the parent, whose denials the child does not have."""
+        """Drop the calls, because their denials belong to the parent."""
         self.forget()
 
     def setting_changed(self, name: str) -> None:
-        """Forget the calls whatever the setting is, because any may change a plan."""
+        """Drop the calls after any change, because every setting may change a plan."""
         self.forget()
 
     def remembers(self) -> bool:
-        """Return whether any call is kept."""
+        """Return whether any call is cached."""
         return bool(self.asked)
 
 
@@ -208,10 +211,11 @@ refusals = reset.register("counters.denial_cache", Refusals())
 
 
 def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
-    """Return what is equal for calls that ask the same; None where that would take too long to find out, where nothing
-    is kept, and where traffic is recorded: a record must hear of every call.
+    """Return a key that is equal for calls of one limiter with the same identifier.
 
-    Of numbers only whole ones: to Python 1, 1.0 and True are equal, but they are different values.
+    Returns None if the cache is off, or if building the key would take too long. Also returns None if traffic is
+    recorded, because the record must contain every call. The only numbers in a key are integers: to Python 1, 1.0 and True are equal, but
+    they are different values.
     """
     if not settings.DENIAL_CACHE or settings.RECORD or type(identifier) is not dict:
         return None
@@ -222,7 +226,7 @@ def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
 
 
 def again(who: Who, cost: Number, now: float) -> Asked | None:
-    """Return a call that was refused lately and must be refused still."""
+    """Return a refused call if it would be refused again. Otherwise returns None."""
     asked = refusals.asked.get(who)
     if asked is not None:
         denial = asked.denial
@@ -232,7 +236,7 @@ def again(who: Who, cost: Number, now: float) -> Asked | None:
 
 
 def remember(counters: Store, who: Who, ruleset: Ruleset, plan: Plan) -> None:
-    """Remember how a call was planned, if its refusal is kept and every call of the kind is planned so."""
+    """Cache the plan of a refused call, if its refusal is cached and every call with this key has the same plan."""
     hits = plan.hits
     static = hits.chain is not None and hits.chain.terms is not None
     if static and isinstance(counters, Denials) and counters.has_one_namespace():
@@ -244,5 +248,5 @@ def remember(counters: Store, who: Who, ruleset: Ruleset, plan: Plan) -> None:
 
 
 def forget(**_: object) -> None:
-    """Forget the calls, because other rules are in force."""
+    """Drop the calls, because other rules are in force."""
     refusals.forget()

@@ -131,7 +131,7 @@ class MemoryCounters:
             return sum(counter is not None and counter.expires >= now for counter in removed)
 
     async def ahit(self, hits: Sequence[Hit], cost: Number = 1, verb: Verb = Verb.CHECK) -> list[Tally]:
-        """Async version of :meth:`hit`; nothing here waits."""
+        """Async version of :meth:`hit`. It never waits."""
         return self.hit(hits, cost, verb)
 
     async def areset(self, keys: Iterable[str]) -> int:

@@ -18,7 +18,7 @@ REVISION_SECONDS = 60
 ENTRIES_AT_ONCE = 2000
 
 
-class Beside(Alias):
+class SharedState(Alias):
     """A cache alias, with the state that processes share in it. Its methods raise CountersUnavailable."""
 
     def revision(self) -> str | None:
@@ -26,15 +26,15 @@ class Beside(Alias):
 
         Returns None if no process announced a change in the last 60 seconds.
         """
-        reply = self._aside("GET", self.namespace() + ":revision")
+        reply = self._send("GET", self.namespace() + ":revision")
         return None if reply is None else bytes(reply).decode(errors="replace")
 
     def announce(self) -> None:
         """Announce to every process that rules changed."""
-        self._aside("SET", self.namespace() + ":revision", uuid4().hex, "EX", REVISION_SECONDS)
+        self._send("SET", self.namespace() + ":revision", uuid4().hex, "EX", REVISION_SECONDS)
 
     def put(self, name: str, value: str, seconds: int) -> None:
-        """Keep a text beside the counters for some seconds. Raises CountersUnavailable."""
+        """Store a string for some seconds. Raises CountersUnavailable."""
         run(self._putting(name, value, seconds))
 
     async def aput(self, name: str, value: str, seconds: int) -> None:
@@ -42,11 +42,11 @@ class Beside(Alias):
         await arun(self._putting(name, value, seconds))
 
     def _putting(self, name: str, value: str, seconds: int) -> Steps[None]:
-        yield from self._asking_aside("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
+        yield from self._sending("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
 
     def fetch(self, name: str) -> bytes | None:
         """Return the string that :meth:`put` stored. Returns None if there is none. Raises CountersUnavailable."""
-        reply: bytes | None = self._aside("GET", f"{self.namespace()}:{name}")
+        reply: bytes | None = self._send("GET", f"{self.namespace()}:{name}")
         return reply
 
     def add(self, sums: Mapping[str, Mapping[str, int]], seconds: int) -> None:
@@ -59,11 +59,11 @@ class Beside(Alias):
             key = f"{self.namespace()}:{name}"
             commands += [("HINCRBY", key, field, number) for field, number in fields.items()]
             commands.append(("EXPIRE", key, seconds))
-        self._aside_all(commands)
+        self._send_all(commands)
 
     def added(self, names: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Return the hashes that :meth:`add` made. Raises CountersUnavailable."""
-        replies = self._aside_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
+        replies = self._send_all([("HGETALL", f"{self.namespace()}:{name}") for name in names])
         return [_pairs(reply) for reply in replies]
 
     def mark(self, members: Mapping[str, Sequence[str]], now: int, seconds: int, most: int) -> None:
@@ -77,7 +77,7 @@ class Beside(Alias):
             scored = [part for string in strings for part in (now, string)]
             commands += [("ZADD", key, *scored), ("ZREMRANGEBYSCORE", key, "-inf", now - seconds)]
             commands += [("ZREMRANGEBYRANK", key, 0, -most - 1), ("EXPIRE", key, seconds)]
-        self._aside_all(commands)
+        self._send_all(commands)
 
     def marked(self, names: Sequence[str], since: int) -> list[int]:
         """Return for each set how many strings :meth:`mark` put into it after a POSIX time.
@@ -85,7 +85,7 @@ class Beside(Alias):
         Raises CountersUnavailable.
         """
         counts = [("ZCOUNT", f"{self.namespace()}:{name}", f"({since}", "+inf") for name in names]
-        return [int(reply) for reply in self._aside_all(counts)]
+        return [int(reply) for reply in self._send_all(counts)]
 
     def log(self, name: str, entries: Iterable[str], most: int, seconds: int) -> None:
         """Append strings to a stream that keeps the latest ``most``, or a few more. It expires some seconds from now.
@@ -94,18 +94,18 @@ class Beside(Alias):
         """
         key = f"{self.namespace()}:{name}"
         commands: list[tuple[Any, ...]] = [("XADD", key, "MAXLEN", "~", most, "*", "r", entry) for entry in entries]
-        self._aside_all([*commands, ("EXPIRE", key, seconds)])
+        self._send_all([*commands, ("EXPIRE", key, seconds)])
 
     def logged(self, name: str) -> Iterator[list[bytes]]:
         """Yield the entries that :meth:`log` wrote in batches, the oldest first. Raises CountersUnavailable."""
         start = b"-"
-        while replies := self._aside("XRANGE", f"{self.namespace()}:{name}", start, "+", "COUNT", ENTRIES_AT_ONCE):
+        while replies := self._send("XRANGE", f"{self.namespace()}:{name}", start, "+", "COUNT", ENTRIES_AT_ONCE):
             yield [fields[1] for _, fields in replies]
             start = b"(" + replies[-1][0]
 
     def logged_size(self, name: str) -> int:
         """Return the number of entries that :meth:`logged` yields. Raises CountersUnavailable."""
-        return int(self._aside("XLEN", f"{self.namespace()}:{name}"))
+        return int(self._send("XLEN", f"{self.namespace()}:{name}"))
 
 
 def _pairs(reply: Any) -> dict[bytes, bytes]:

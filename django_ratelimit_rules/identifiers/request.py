@@ -1,7 +1,7 @@
-"""The properties of one request, each computed when first asked for and at most once.
+"""The properties of one request. Each is computed when it is first used, and at most once.
 
-A request goes in; a function from property names to canonical texts comes out. Knows nothing of rules: whoever asks
-decides what is computed, so that a rule on ``ip`` never touches the session. The names are registered in ``registry``.
+A request goes in, an object that returns the canonical string of each property comes out. It knows no rules. The caller
+chooses the properties to compute, so that a rule on ``ip`` never touches the session. ``registry`` has the names.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .state import state_of
 
 logger = logging.getLogger(__name__)
 
-# The attributes of a user that the readers of ``builtin.USER_READERS`` read.
+# The attributes of a user that ``builtin.USER_READERS`` use.
 _USER_ATTRIBUTES = ("pk", "is_authenticated", "is_staff")
 
 
 def build(
     request: HttpRequest, kwargs: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
 ) -> RequestIdentifier:
-    """Return the identifier of a request, Django's or one that wraps Django's, as REST framework's does.
+    """Return the identifier of Django's request, or of a request that wraps it, like REST framework's.
 
-    ``kwargs`` are the view's keyword arguments, by default the resolved URL's. ``extra`` are properties that code adds
-    and that win over the request's own. Raises TypeError or ValueError for extra values that have no string.
+    ``kwargs`` are the view's keyword arguments, by default the resolved URL's. ``extra`` are properties that code adds.
+    They override the request's own. Raises TypeError or ValueError for extra values without a canonical string.
     """
     return RequestIdentifier(http_request(request), kwargs, extra)
 
@@ -64,7 +64,7 @@ async def _build_in_thread(*arguments: Any) -> RequestIdentifier:
 
 
 def http_request(request: object) -> HttpRequest:
-    """Return Django's own request. Raises TypeError for what is none and wraps none."""
+    """Return Django's own request. Raises TypeError for other objects, unless they wrap Django's request."""
     inner = request if isinstance(request, HttpRequest) else getattr(request, "_request", None)
     if not isinstance(inner, HttpRequest):
         raise TypeError(f"expected an HttpRequest, found {type(request).__name__}")
@@ -72,7 +72,7 @@ def http_request(request: object) -> HttpRequest:
 
 
 class RequestIdentifier:
-    """The properties of one request. ``text(name)`` is what the engine asks."""
+    """The properties of one request. The engine calls ``text(name)``."""
 
     __slots__ = ("_failures", "_texts", "kwargs", "request")
 
@@ -85,13 +85,13 @@ class RequestIdentifier:
         self._failures: dict[str, CallableFailed] = {}
 
     def is_known(self, name: str) -> bool:
-        """Whether :meth:`text` returns a property, or a filtered one, without computing anything."""
+        """Return whether :meth:`text` knows a property, or the property before its filters, without computing it."""
         return name in self._texts or base_of(name) in self._texts
 
     def text(self, name: str) -> str | None:
-        """Return the canonical text of a property, None when it is missing.
+        """Return the canonical string of a property. Returns None if the property is missing.
 
-        Raises CallableFailed when the project's provider raised, or returned what has no text: a container, say.
+        Raises CallableFailed if the project's provider raised, or returned a value without a string, like a container.
         """
         if name in self._texts:
             return self._texts[name]
@@ -100,9 +100,9 @@ class RequestIdentifier:
         return text
 
     async def load(self, names: Iterable[str]) -> None:
-        """Load the user and the project's properties among some, so that :meth:`text` has them on an event loop.
+        """Load the user and the project's properties among these names, so that :meth:`text` works on an event loop.
 
-        Takes the names one by one: an iterator may choose the next name by the value of the one before.
+        The names are taken one by one, because an iterator may choose the next name by the previous value.
         """
         for name in names:
             base = base_of(name)
@@ -144,7 +144,7 @@ def _failed(name: str, error: Exception) -> CallableFailed:
 
 
 def _provided(name: str, request: HttpRequest) -> str | None:
-    """Return what a project's provider says of a request; it is called once, whatever comes of it."""
+    """Return the string of a project's property. The provider is called once, even if it fails."""
     provided = state_of(request).provided
     if name not in provided:
         try:
@@ -160,7 +160,7 @@ def _provided(name: str, request: HttpRequest) -> str | None:
 
 
 async def _aprovide(name: str, request: HttpRequest) -> None:
-    """Have a project's provider called, unless another limiter of the request did: a sync one in a thread."""
+    """Call a project's provider, unless another limiter of the request did. Sync providers run in a thread."""
     provided, provider = state_of(request).provided, provider_of(name)
     if name in provided or provider is None:
         return
@@ -190,7 +190,7 @@ def _call(provider: Provider, request: HttpRequest) -> object:
 
 
 async def _aread_user(name: str, request: HttpRequest) -> str | None:
-    """Return a property of the user: read at once where no attribute of the user may query, else in a thread."""
+    """Return a property of the user. It is read in a thread if an attribute of the user may query the database."""
     user = await _auser(request)
     if _is_loaded(user):
         return _text(name, builtin.USER_READERS[name](user))
@@ -198,7 +198,7 @@ async def _aread_user(name: str, request: HttpRequest) -> str | None:
 
 
 async def _auser(request: HttpRequest) -> object:
-    """Async version of :func:`_user`, which leaves a lazy user alone where the request has ``auser``."""
+    """Async version of :func:`_user`. It awaits ``auser``, if the request has it, instead of loading a lazy user."""
     user = _user(request)
     if not _is_lazy(user) or not hasattr(request, "auser"):
         return user
@@ -208,35 +208,35 @@ async def _auser(request: HttpRequest) -> object:
 
 
 def _user(request: HttpRequest) -> object:
-    """Return the user of a request, None where there is none; one that was awaited instead of a lazy one."""
+    """Return the user of a request, or the awaited user instead of a lazy one. Returns None if there is no user."""
     user, awaited = getattr(request, "user", None), state_of(request).user
-    # A sign-in gives the request another function, which returns another user.
+    # A sign-in replaces the request's `auser`. The user that the old function returned is then outdated.
     is_awaited = awaited is not None and _is_lazy(user) and awaited[0] == getattr(request, "auser", None)
     return awaited[1] if awaited is not None and is_awaited else user
 
 
 def _is_lazy(user: object) -> bool:
-    """Whether a user is a promise that would read the session and the database when looked at."""
+    """Return whether reading an attribute of a user would first load the session and the database row."""
     return isinstance(user, LazyObject) and user.__dict__.get("_wrapped", empty) is empty
 
 
 def _is_loaded(user: object) -> bool:
-    """Whether the attributes of a user can be read without running code of the project, or a query."""
+    """Return whether the attributes of a user can be read without a query and without code of the project."""
     if isinstance(user, LazyObject):
         user = user.__dict__.get("_wrapped", empty)
     return user is not empty and not any(map(_is_computed, repeat(user), _USER_ATTRIBUTES))
 
 
 def _is_computed(user: object, attribute: str) -> bool:
-    found = inspect.getattr_static(user, attribute, None)
-    if isinstance(found, property):
-        return not (found.fget and found.fget.__module__.startswith("django."))
-    # Such as a deferred field.
-    return hasattr(found, "__get__")
+    value = inspect.getattr_static(user, attribute, None)
+    if isinstance(value, property):
+        return not (value.fget and value.fget.__module__.startswith("django."))
+    # A descriptor, for example a deferred field.
+    return hasattr(value, "__get__")
 
 
 def _without_awaiting(name: str) -> str | None:
-    """Answer a synchronous check on the event loop: a user reads as anonymous, who counts by address."""
+    """Return the string for a sync check on the event loop: an anonymous user, who is counted by address, or None."""
     if log_sampling.due(f"identifiers.{name}"):
-        logger.warning("property %s cannot be loaded by a synchronous check in async code; use acheck_request", name)
+        logger.warning("A sync check in async code cannot load the property %s. Use acheck_request instead", name)
     return ANONYMOUS if name == "user" else None

@@ -1,6 +1,6 @@
-"""What the app keeps on one request, for all limiters that the request meets.
+"""The app's data about one request, for all limiters that check it.
 
-A request goes in. Out come its results, which views see as ``request.rate_limits``, and its :class:`RequestState`.
+A request goes in. Its results come out, which views see as ``request.rate_limits``, and its :class:`RequestState`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _STATE = "_rate_limit_state"
 
 
 class Settler(Protocol):
-    """A limiter, as far as settling a result needs one."""
+    """The part of a limiter that settles a result."""
 
     def settling(self, result: Result, answer: dict[str, object]) -> Steps[None]:
-        """Return the steps that charge the rules by outcome of a result."""
+        """Return the steps that charge a result's rules by outcome."""
 
 
 class RequestState:
-    """The app's private notes on one request.
+    """The app's private data about one request.
 
-    ``provided`` holds the canonical string of each property that a project's provider computed, or its failure.
-    ``bodies`` holds the parsed body by its reader. ``unsettled`` are results that rules by outcome may still charge,
-    and ``settling`` is the outermost bracket, which settles them. ``login`` is ``"ok"`` or ``"failed"`` once a sign-in
-    was tried. ``user`` is the user that an event loop awaited, after the function that returned it.
+    ``provided`` holds the canonical string of each property that a project's provider computed, or the failure.
+    ``bodies`` holds the parsed body by its reader. ``unsettled`` are the results that rules by outcome may still
+    charge. ``settling`` is the outermost bracket, which settles them. ``login`` is ``"ok"`` or ``"failed"`` after a
+    sign-in attempt. ``user`` is the function that an event loop awaited, and the user that it returned.
     """
 
     __slots__ = ("bodies", "login", "provided", "settling", "unsettled", "user")
@@ -44,7 +44,7 @@ class RequestState:
 
 
 def state_of(request: HttpRequest) -> RequestState:
-    """Return the notes on a request, new ones at the first call."""
+    """Return the data about a request. The first call creates it."""
     state: RequestState | None = request.__dict__.get(_STATE)
     if state is None:
         state = request.__dict__[_STATE] = RequestState()
@@ -52,11 +52,11 @@ def state_of(request: HttpRequest) -> RequestState:
 
 
 def has_state(request: HttpRequest) -> bool:
-    """Whether this app has met a request."""
+    """Return whether this app has seen a request."""
     return not request.__dict__.keys().isdisjoint((_STATE, "rate_limits"))
 
 
 def results_of(request: HttpRequest) -> dict[str, Result]:
-    """Return the results of this request so far, by limiter; the same dictionary is ``request.rate_limits``."""
+    """Return the results of a request so far, by limiter. ``request.rate_limits`` is the same dictionary."""
     results: dict[str, Result] = request.__dict__.setdefault("rate_limits", {})
     return results

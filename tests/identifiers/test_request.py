@@ -392,7 +392,7 @@ async def test_synchronous_text_in_async_code_reads_the_user_as_a_stranger_and_s
     identifier = build(await _async_signed_in(user))
     assert identifier.text("user") == "<anonymous>"
     assert identifier.text("is_staff") is None
-    assert "use acheck_request" in caplog.text
+    assert "Use acheck_request" in caplog.text
 
 
 async def test_async_code_awaits_the_user_and_leaves_the_lazy_one_alone():

@@ -20,8 +20,8 @@ class Breaker:
         self._lock = threading.Lock()
         self._pause = 0.0
         self._opened = 0.0
-        # When the pause ends, by the monotonic clock; 0 while closed. Public, because each check reads it and a call
-        # would cost more than the comparison.
+        # The end of the pause in seconds of the monotonic clock, 0 while closed. It is public, because each check reads
+        # it, and a function call would cost more than the comparison.
         self.until = 0.0
 
     @property

@@ -200,8 +200,8 @@ class Topology:
     def _gather(self, slot: int, keys: Sequence[Any]) -> Steps:
         """Return the steps that bring all keys of a check to the server to which their slot moves.
 
-        They return whether the script can run now, and raise RedisError or OSError. Placeholders for missing keys are made
-        last, because MIGRATE would fail on a key that exists on the target.
+        They return whether the script can run now, and raise RedisError or OSError. Placeholders for missing keys are
+        made last, because MIGRATE would fail on a key that exists on the target.
         """
         source, target, keys_to_move = self.slots.owner(slot), None, []
         if source is None:
