@@ -214,8 +214,8 @@ def who(limiter: str, identifier: Mapping[str, Any]) -> Who | None:
     """Return a key that is equal for calls of one limiter with the same identifier.
 
     Returns None if the cache is off, or if building the key would take too long. Also returns None if traffic is
-    recorded, because the record must contain every call. The only numbers in a key are integers: to Python 1, 1.0 and True are equal, but
-    they are different values.
+    recorded, because the record must contain every call. The only numbers in a key are integers: to Python 1, 1.0 and
+    True are equal, but they are different values.
     """
     if not settings.DENIAL_CACHE or settings.RECORD or type(identifier) is not dict:
         return None

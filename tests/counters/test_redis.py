@@ -9,6 +9,7 @@ from django_ratelimit_rules.counters import Verb
 from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.counters.redis import RedisCounters
 from django_ratelimit_rules.engine.algorithms import ALGORITHMS
+from django_ratelimit_rules.engine.messages import Catalogue, translate
 from django_ratelimit_rules.exceptions import CountersUnavailable
 from tests.counters.conftest import make_hit
 from tests.servers import free_port
@@ -152,6 +153,31 @@ def test_an_alias_that_is_not_django_redis_is_named(settings):
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     with pytest.raises(CountersUnavailable, match="not django-redis"):
         current().hit([make_hit()])
+
+
+def test_the_reason_of_a_failure_can_be_translated_with_its_parts(settings):
+    marks = Catalogue(lambda text: f"<{text}>", lambda one, many, number: f"<{many}>", str)
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    with pytest.raises(CountersUnavailable) as raised:
+        current().hit([make_hit()])
+    (message,) = raised.value.args
+    assert translate(message, marks).startswith("<Cache alias 'default' is not django-redis.")
+
+    factory = "django_ratelimit_rules.counters.transport.cluster.ClusterConnectionFactory"
+    options = {"CONNECTION_FACTORY": factory}
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django_redis.cache.RedisCache",
+            "LOCATION": "redis://127.0.0.1:1/3",
+            "OPTIONS": options,
+        }
+    }
+    with pytest.raises(CountersUnavailable) as raised:
+        current().hit([make_hit()])
+    (message,) = raised.value.args
+    assert translate(message, marks).count("<") == 3
+    assert "<Redis Cluster has no databases" in translate(message, marks)
+    assert "<" not in str(raised.value)
 
 
 def test_clear_forgets_only_this_apps_keys(counters, redis_client):

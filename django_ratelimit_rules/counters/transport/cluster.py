@@ -80,7 +80,7 @@ class ClusterConnectionFactory(ConnectionFactory):  # type: ignore[misc]  # djan
         template = self.get_connection_pool(self.make_connection_params(urls[0]))
         if template.connection_kwargs.get("db"):
             raise ImproperlyConfigured(
-                _("Redis Cluster has only database 0. The address %(url)s must end in /0", url=repr(urls[0]))
+                _("Redis Cluster has no databases other than 0. The address %(url)s must end in /0", url=repr(urls[0]))
             )
         server = Server(template.connection_class, template.connection_kwargs)
         return ClusterConnections(server, [self._address(url) for url in urls])
