@@ -1,14 +1,15 @@
-"""The app's configuration: connects metrics, log lines, sign-in outcomes and the refresher; loads no rule."""
+"""The app's configuration. Connects metrics, log lines, sign-in outcomes and the refresher. Loads no rule."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class RatelimitRulesConfig(AppConfig):
-    """Django's handle on this app."""
+    """The configuration that Django finds by default."""
 
     name = "django_ratelimit_rules"
     label = "django_ratelimit_rules"
-    verbose_name = "Rate limits"
+    verbose_name = _("Rate limits")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -1,4 +1,4 @@
-"""The settings of this app: typed attributes, taken from Django's settings at use.
+"""The settings of this app: typed attributes, read from Django's settings at use.
 
 Every attribute is the setting ``RATELIMIT_RULES_<NAME>``. A value is remembered, because a check reads several.
 ``runtime.reset`` forgets it when Django reports a change (``override_settings`` does). No other module touches
@@ -75,7 +75,7 @@ class Settings:
 
     @property
     def unknown(self) -> list[str]:
-        """Names that the project sets with our prefix, but that are none of ours; without the prefix."""
+        """Names of the project's settings with our prefix that do not exist, without the prefix."""
         given = [name.removeprefix(PREFIX) for name in dir(django_settings) if name.startswith(PREFIX)]
         return [name for name in given if name not in DEFAULTS]
 
@@ -86,46 +86,55 @@ class Settings:
 
     @property
     def limiters_of_middleware(self) -> tuple[str, ...]:
-        """The limiters that the middleware asks, in order. A text is one name: a system check asks for a list, but web
-        servers run no checks, and letter by letter it would limit nobody."""
+        """The limiters of the middleware, in order.
+
+        A string is one name. A system check reports it, but web servers run no checks. Its letters as names would limit
+        no request.
+        """
         names = self.MIDDLEWARE_LIMITERS or ()
         return tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
 
     @property
     def number_of_proxies(self) -> int | None:
-        """The number of proxies, None for unstated. What comes from the environment is a text, and would leave nobody
-        limited by address."""
+        """The number of proxies, None if it is not stated.
+
+        A string of digits is converted, because projects read it from the environment. Unconverted, it would switch off
+        all limits by address.
+        """
         hops: Any = self.PROXY_HOPS
         return int(hops) if isinstance(hops, str) and hops.isdecimal() else hops
 
     @property
     def ipv6_bits(self) -> int:
-        """The bits by which IPv6 addresses are counted; the usual ones for what is no number of bits, which a system
-        check names, but web servers run no checks, and it would fail every client with such an address."""
+        """The number of bits by which IPv6 addresses are counted, the default for an invalid number.
+
+        A system check reports an invalid number, but web servers run no checks. The number would fail every request
+        from an IPv6 address.
+        """
         text = str(self.IPV6_PREFIX)
         usual: int = DEFAULTS["IPV6_PREFIX"]
         return int(text) if text.isdecimal() and int(text) in range(1, 129) else usual
 
     @staticmethod
     def of_others(name: str, default: object = None) -> Any:
-        """Return a setting of another app, whose limits are moved over from."""
+        """Return a setting of another app, from which limits are migrated."""
         return getattr(django_settings, name, default)
 
     @property
     def max_form_fields(self) -> int | None:
-        """The project's DATA_UPLOAD_MAX_NUMBER_FIELDS; None for no bound."""
+        """The project's DATA_UPLOAD_MAX_NUMBER_FIELDS, None for no bound."""
         bound: int | None = django_settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
         return bound
 
     @property
     def max_form_bytes(self) -> int | None:
-        """The project's DATA_UPLOAD_MAX_MEMORY_SIZE; None for no bound."""
+        """The project's DATA_UPLOAD_MAX_MEMORY_SIZE, None for no bound."""
         bound: int | None = django_settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         return bound
 
     @property
     def secret(self) -> bytes:
-        """32 bytes derived from SECRET_KEY: the key of the digests that stand for client-written values."""
+        """32 bytes derived from SECRET_KEY. They are the key of the digests that replace client-written values."""
         return hashlib.sha256(b"django_ratelimit_rules.counter_keys:" + django_settings.SECRET_KEY.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""The errors this app raises. Every message says what was found, what was expected and how to put it right."""
+"""The exceptions of this app. Every message names the value, the expected value and the correction."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class RateLimitRulesError(Exception):
 
 
 class InvalidRule(RateLimitRulesError, ValueError):
-    """Refuse a rule or ruleset when it is made.
+    """Reject a rule or ruleset when it is made.
 
-    ``field`` is the rule's field (``"period"``, ``"match"``); ``rule`` its name, or None when that is not known yet;
-    ``reason`` the message without the rule and field in front, fit to stand beside a form field.
+    ``field`` is the rule's field (``"period"``, ``"match"``). ``rule`` is its name, None if it is not known yet.
+    ``reason`` is the message without the rule and the field, as a form shows it next to the field.
     """
 
     def __init__(self, field: str, reason: str, *, rule: str | None = None) -> None:
@@ -30,22 +30,22 @@ def _invalid_rule(field: str, reason: str, rule: str | None) -> InvalidRule:
     return InvalidRule(field, reason, rule=rule)
 
 
-# What a row or a text that reads as no rule may raise.
+# Exceptions of a row or string that is no valid rule.
 UNREADABLE = (InvalidRule, TypeError, ValueError, LookupError, RecursionError)
 
 
 class InvalidRulesFile(RateLimitRulesError, ValueError):
-    """Refuse a rules file as a whole: the message has its path, the line and the reason."""
+    """Reject a rules file as a whole. The message has its path, the line and the reason."""
 
 
 class UnknownProperty(RateLimitRulesError, LookupError):
-    """Name a property that no provider of this project can compute from a request."""
+    """Report the name of a property that no provider of this project can compute from a request."""
 
 
 class CountersUnavailable(RateLimitRulesError):
-    """Say that the counter store could not answer; the ruleset's failure mode answers instead.
+    """Report that the counter store could not answer. The ruleset's failure mode decides instead.
 
-    ``retry_after`` is the number of seconds for which the store is left alone.
+    No call is sent to the store for ``retry_after`` seconds.
     """
 
     def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
@@ -54,14 +54,23 @@ class CountersUnavailable(RateLimitRulesError):
 
 
 class CallableFailed(RateLimitRulesError):
-    """Say that a project's callable failed: a limit or period that raised or returned what a static value could not be,
-    a property provider that raised or whose value has no text, a decorator's ``identifier`` or ``cost`` that raised."""
+    """Report that a callable of the project raised an exception or returned an invalid value.
+
+    The callable is a limit, a period, a property provider, or the ``identifier`` or ``cost`` of a decorator.
+    ``subject`` and ``reason`` are the parts of the message. They are empty if the failure was not made by
+    :meth:`because`.
+    """
+
+    subject: str = ""
+    reason: str = ""
 
     @classmethod
     def because(cls, what: str, error: Exception) -> CallableFailed:
-        """Return the failure of ``what``, for an error that may not even be able to say what it is."""
+        """Return the failure of ``what``. The ``repr`` of ``error`` may raise as well."""
         try:
             reason = repr(error)
-        except Exception:  # noqa: BLE001 -- whatever a project's exception does when it is spelled
+        except Exception:  # noqa: BLE001 -- the repr of a project's exception may raise anything
             reason = type(error).__name__
-        return cls(f"{what} could not be computed: {reason}")
+        failure = cls(f"{what} could not be computed: {reason}")
+        failure.subject, failure.reason = what, reason
+        return failure

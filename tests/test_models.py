@@ -55,7 +55,7 @@ def refused(ruleset: Ruleset, **fields: Any) -> dict[str, list[str]]:
         ({"match": {"path": {"regex": "*"}}}, "match", "does not compile"),
         ({"match": {"path": {"regex": "(?P<x>"}}}, "match", "does not compile"),
         ({"match": [{"path": "/"}, {"ip": {"not": {"cidr": "10.0.0.0/33"}}}]}, "match", "not a network"),
-        ({"match": {1: "/"}}, "match", "must be a text"),
+        ({"match": {1: "/"}}, "match", "must be a string"),
         ({"match": {"path": {None: "/"}}}, "match", "unknown operator"),
         ({"expires_at": "soon"}, "expires_at", "'soon'"),
         ({"count_distinct": "nobody"}, "count_distinct", "no provider"),
@@ -248,5 +248,5 @@ def test_owner_reason_and_ticket_are_kept_and_decide_nothing(ruleset):
     rule = Rule.objects.create(ruleset=ruleset, name="noted", limit=1, period=60, **notes)
     said = Rule.objects.get(pk=rule.pk).to_engine()
     assert {name: getattr(said, name) for name in notes} == notes
-    with pytest.raises(InvalidRule, match="must be a text"):
+    with pytest.raises(InvalidRule, match="must be a string"):
         said.with_changes(owner=7)

@@ -44,7 +44,7 @@ COOL_DOWN = FieldSpec(
     Kind.DURATION,
     actions=COUNTING,
     requirements=(Requirement("count_distinct", lambda: (None,), "does not go with count_distinct"),),
-    phrase="then cool down for {}",
+    phrase="%(rule)s, then cool down for %(value)s",
     help_text="How long it cools down.",
 )
 
@@ -161,10 +161,11 @@ def holds(monkeypatch):
 
     def make(operand: object) -> matching.Condition:
         if not isinstance(operand, str):
-            raise TypeError("holds takes a text")
+            raise TypeError("holds takes a string")
         return lambda value: value is not None and operand in value
 
-    row = Operator("holds", make, ("holds", "does not hold"), aliases=("has",))
+    phrases = ("%(property)s holds %(value)s", "%(property)s does not hold %(value)s")
+    row = Operator("holds", make, phrases, ("holds", "does not hold"), aliases=("has",))
     monkeypatch.setitem(OPERATORS, "holds", row)
     return row
 
@@ -174,7 +175,7 @@ def test_a_new_operator_matches_and_is_in_the_sentence_and_the_builder(holds):
     assert rule.matcher.holds({"path": "/api/", "host": "example.org"}.get)
     assert not rule.matcher.holds({"path": "/api/", "host": "test.org"}.get)
     assert engine.sentence(rule).endswith("when path holds api and host does not hold test")
-    with pytest.raises(InvalidRule, match="property 'path': holds takes a text"):
+    with pytest.raises(InvalidRule, match="property 'path': holds takes a string"):
         engine.Rule("a", match={"path": {"holds": 3}}, **COUNTS)
     (row,) = [row for row in RulesFormSet.operators.fget(None) if row["name"] == "holds"]
     assert row["labels"] == ("holds", "does not hold")
@@ -188,7 +189,8 @@ def test_each_operator_has_a_sentence_for_both_answers():
         for name in (row.name, *row.aliases):
             for condition, phrase in zip(({name: operand}, {"not": {name: operand}}), row.phrases, strict=True):
                 rule = engine.Rule("a", match={"path": condition}, **COUNTS)
-                assert f"when path {phrase}" in engine.sentence(rule)
+                value = "(a)" if operand == ["a"] else operand
+                assert engine.sentence(rule).endswith(" when " + phrase % {"property": "path", "value": value})
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""The engine: rules in, decision out. It plans what to count and decides what the counts mean.
+"""The engine: rules in, decision out. It plans the hits of a call and decides by the tallies of its counters.
 
-Pure: no Django, no Redis, no clock. Hits go out to the counters, tallies come back. In the order to read it:
+Pure: no Django, no Redis, no clock. Hits go out to the counters, and tallies come back. In the order to read it:
 
 - a rule, which checks itself: ``rules`` and their ``fields``, with ``algorithms``, ``values`` (strings),
   ``durations``, ``properties`` (names) and ``matching``.
-- a call: ``calls`` (its arguments); ``plans`` (Ruleset, and which rules a call meets) with ``candidates`` (found by
-  index) and ``keys`` (of counters); ``results`` (what the tallies mean).
-- about rules and results: ``sentences``, ``explanation``, ``lint``, ``comparison`` (with another limiter). Their texts
-  are ``messages``, in English and ready to be translated.
+- a call: its arguments in ``calls``, the Ruleset and its matching rules in ``plans``, and the decision in ``results``.
+  ``plans`` uses ``candidates``, an index of rules, and ``keys`` of counters.
+- about rules and results: ``sentences``, ``explanation``, ``lint``, and ``comparison`` with another limiter. All return
+  ``messages``, in English and ready to be translated.
 """
 
 from .algorithms import Algorithm

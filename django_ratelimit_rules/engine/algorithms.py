@@ -1,8 +1,8 @@
-"""Algorithms: one row for each way in which a counter counts. Rules, keys, counters, replays and texts ask the row.
+"""Algorithms: one row for each way in which a counter counts. Rules, keys, counters, replays and messages use the row.
 
-A new algorithm is a row in :data:`ALGORITHMS`, its branch in ``counters/hit.lua``, its reader and writer in
-``counters/memory.py`` and a migration, because the database checks the names. A replay counts it by that reader and
-writer. A class in ``replay/fast_counters.py`` makes that faster.
+A new algorithm is a row in :data:`ALGORITHMS`, its branch in ``counters/hit.lua``, and its reader and writer in
+``counters/memory.py``. It also needs a migration, because the database checks the names. A replay counts it by that
+reader and writer. A class in ``replay/fast_counters.py`` makes that faster.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Self
 
+from .messages import _
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Algorithm(str):
     """An algorithm is the string in rules and in the database, with everything else that depends on it.
 
     ``code`` is its part of a counter's key. It must be unique and never change, or live counters start afresh. ``wire``
-    is its number in a call of the script, unique as well. ``label`` and ``help`` are for the admin. ``public_note`` is
-    for the clients of a site, empty when they need to know nothing.
+    is its number in a call of the script, unique as well. ``label`` and ``help`` are messages for the admin.
+    ``public_note`` is a message for the clients of a site. It is empty if they need to know nothing.
 
     ``tallies_refusals``: the counter adds the cost of refused calls to ``count``, except during a ban.
     ``full_until_reset``: a full counter rejects every call until its reset time, so a refusal may be cached.
@@ -51,8 +53,8 @@ FIXED_WINDOW = Algorithm(
     "fixed_window",
     code="f",
     wire=0,
-    label="fixed window",
-    help="starts with the first call and ends one period later",
+    label=_("fixed window"),
+    help=_("fixed window: starts with the first call and ends one period later."),
     tallies_refusals=True,
     full_until_reset=True,
     counts_distinct=True,
@@ -61,19 +63,19 @@ SLIDING_WINDOW = Algorithm(
     "sliding_window",
     code="s",
     wire=1,
-    label="sliding window",
-    help="smoother at the edges",
+    label=_("sliding window"),
+    help=_("sliding window: smoother at the edges."),
 )
 TOKEN_BUCKET = Algorithm(
     "token_bucket",
     code="t",
     wire=2,
-    label="token bucket",
-    help="refills evenly, allows bursts up to the limit",
-    public_note="refills evenly",
+    label=_("token bucket"),
+    help=_("token bucket: refills evenly, allows bursts up to the limit."),
+    public_note=_("refills evenly"),
 )
 # Rules choose it by `count_distinct`, not by name.
-DISTINCT_VALUES = Algorithm("distinct_values", code="d", wire=3, label="distinct values")
+DISTINCT_VALUES = Algorithm("distinct_values", code="d", wire=3, label=_("distinct values"))
 
 DEFAULT = FIXED_WINDOW
 # The algorithms that a rule may name, in the order of the admin's choices.

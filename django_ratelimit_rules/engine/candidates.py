@@ -1,9 +1,9 @@
-"""Which rules of a long ruleset may match, found by look-ups instead of by trying each.
+"""The rules of a long ruleset that may match, found by look-ups instead of by trying each rule.
 
-Matchers go in once per snapshot; for an identifier the positions of the rules worth trying come out, in order and
-lazily: no property is asked for before the first rule that it decides is reached. Rules are found by an equality
-condition, or else by a network or a pattern, the patterns of one property in one RE2 set; a rule with more conditions
-than the one that found it is still tried as a whole.
+Matchers go in once per snapshot. For an identifier, the positions of the rules to try come out, in order and lazily: a
+property is read only when the first rule that depends on it is reached. A rule is found by an equality condition, or
+else by a network or a pattern. The patterns of one property are in one RE2 set. A rule with further conditions is
+still tried as a whole.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import re2
 from .matching import Ends, Matcher, Members, Networks, Search, ValueOf, encoded, parse_address
 from .properties import facts_of
 
-# In shorter rulesets trying each rule is quicker than looking up.
+# In shorter rulesets, trying each rule is faster than the look-ups.
 FEWEST = 12
-# RE2 gives up without a word when its memory is used up; each pattern gets what it would have alone.
+# RE2 stops matching without an error when its memory is used up. Each pattern gets the memory of a set of its own.
 MEMORY_PER_PATTERN = 8 << 20
 PATTERNS_PER_SET = 1024
 
@@ -29,15 +29,15 @@ class Candidates:
 
     def __init__(self, matchers: Sequence[Matcher]) -> None:
         self._tried: list[int] = []
-        # By position: whether to be found is to match.
+        # By position: whether a rule that is found matches without another check.
         self.decided = [matcher.always for matcher in matchers]
         lookups: dict[str, Lookup] = {}
         for position, matcher in enumerate(matchers):
-            found = _deciding(matcher) if len(matchers) >= FEWEST else None
-            if found is None:
+            condition_to_index = _indexed(matcher) if len(matchers) >= FEWEST else None
+            if condition_to_index is None:
                 self._tried.append(position)
             else:
-                name, condition = found
+                name, condition = condition_to_index
                 lookups.setdefault(name, Lookup(name, position)).add(position, condition)
                 self.decided[position] = len(matcher.alternatives[0]) == 1
         for lookup in lookups.values():
@@ -51,14 +51,15 @@ class Candidates:
         return (step for step in self._steps(value_of) if type(step) is int)
 
     def asking(self, value_of: ValueOf) -> Iterator[int | str]:
-        """Yield the same positions, and each property right before a look-up asks for it."""
+        """Yield the same positions, and each property right before a look-up reads it."""
         return self._steps(value_of)
 
     def _steps(self, value_of: ValueOf) -> Iterator[int | str]:
         waiting: Sequence[int] = self._tried
         at = 0
         for lookup in self._lookups:
-            # Rules before the first that this property decides may end the chain: they come before it is asked for.
+            # Yield the rules before the first that this property decides, because they may end the chain. Then the
+            # property is not read.
             while at < len(waiting) and waiting[at] < lookup.first:
                 yield waiting[at]
                 at += 1
@@ -85,7 +86,7 @@ class Lookup:
         self._sets: list[tuple[re2.Set, list[list[int]]]] = []
 
     def add(self, position: int, condition: Members | Networks | str) -> None:
-        """Note a rule under its texts, its networks or its pattern."""
+        """Add a rule under its strings, its networks or its pattern."""
         if isinstance(condition, str):
             self._by_pattern.setdefault(condition, []).append(position)
             return
@@ -100,7 +101,7 @@ class Lookup:
                 self._by_text.setdefault(text, []).append(position)
 
     def compile(self) -> None:
-        """Make the sets of all patterns noted."""
+        """Make the RE2 sets of all patterns."""
         for start in range(0, len(self._by_pattern), PATTERNS_PER_SET):
             chunk = list(self._by_pattern)[start : start + PATTERNS_PER_SET]
             options = re2.Options()
@@ -113,7 +114,7 @@ class Lookup:
             self._sets.append((patterns, [self._by_pattern[pattern] for pattern in chunk]))
 
     def find(self, text: str | None) -> list[int]:
-        """Return the positions of the rules that a text may meet, in no order."""
+        """Return the positions of the rules that may match a string, in no order."""
         if text is None:
             return []
         found = self._by_text.get(text, [])
@@ -128,7 +129,7 @@ class Lookup:
         return found
 
     def _around(self, text: str) -> list[int]:
-        """Return the positions of the rules in whose networks an address lies."""
+        """Return the positions of the rules with a network that contains an address."""
         address = parse_address(text)
         found: list[int] = []
         if address is not None:
@@ -139,15 +140,18 @@ class Lookup:
         return found
 
 
-def _deciding(matcher: Matcher) -> tuple[str, Members | Networks | str] | None:
-    """Return the condition to find a rule by, None when it has to be tried: one that a missing value may meet, say."""
+def _indexed(matcher: Matcher) -> tuple[str, Members | Networks | str] | None:
+    """Return the condition to find a rule by, None if no look-up can find it.
+
+    For example, no look-up finds a rule that matches a missing value.
+    """
     if len(matcher.alternatives) != 1:
         return None
     others: list[tuple[str, Networks | str]] = []
     conditions = matcher.in_order[0]
     for name, condition in conditions:
         if facts_of(conditions[0][0]).cheap and not facts_of(name).cheap:
-            # It is looked up only for requests that meet the conditions on what they have at hand.
+            # Read an expensive property only for requests that meet the conditions on cheap properties.
             break
         if isinstance(condition, Members) and None not in condition:
             return name, condition

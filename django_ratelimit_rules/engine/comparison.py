@@ -1,6 +1,7 @@
-"""A result beside another limiter's answer: would it have blocked, by which limit, how near an edge of a window.
+"""The comparison of a result with another limiter's answer.
 
-A result goes in, plain values come out. The other limiter and the listeners are unknown here.
+A result goes in, and plain values come out: whether it would block, by which limit, and whether it is near the edge of
+a window. Knows neither the other limiter nor the listeners.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ EDGE = 1.0
 
 
 def would_block(result: Result) -> bool:
-    """Whether a dry run's result would have been a refusal."""
+    """Whether a dry run's result would have blocked the call."""
     return any(evaluation.exceeded and evaluation.action is Action.LIMIT for evaluation in result.evaluations)
 
 
 def decided_by_legacy(result: Result, legacy_blocked: bool) -> Result:
-    """Return the result of a dry run, or of a ruleset that is off, as the legacy limiter decided."""
+    """Return the result of a ruleset in dry run or off, with the legacy limiter's decision as its action."""
     action = Outcome.BLOCK if legacy_blocked else Outcome.ALLOW
     return replace(result, action=action)
 
@@ -33,11 +34,11 @@ def at_edge(result: Result, now: float) -> bool:
 
 
 def nearest_limit(result: Result) -> dict[str, Any]:
-    """Return for the log which limit would have refused, else the one nearest to it, and how full that was."""
+    """Return for the log the limit that would have blocked, or the limit nearest to blocking, and its use."""
     limits = [evaluation for evaluation in result.evaluations if evaluation.action is Action.LIMIT]
     if not limits:
         return {"rule": result.rule, "used": None, "limit": None}
-    nearest = next((each for each in limits if each.exceeded), None) or min(
-        limits, key=lambda each: each.remaining / max(each.limit, 1)
+    nearest = next((evaluation for evaluation in limits if evaluation.exceeded), None) or min(
+        limits, key=lambda evaluation: evaluation.remaining / max(evaluation.limit, 1)
     )
     return {"rule": nearest.rule, "used": nearest.used, "limit": nearest.limit}

@@ -1,7 +1,8 @@
-"""Why a call is answered as it is: every rule in order, what it did, or the very condition that did not hold.
+"""The reason for an answer: every rule in order with its effect, or the condition that did not hold.
 
-A ruleset and a function that tells a property's canonical text go in, and what the counters say; an
-:class:`Explanation` comes out, made of texts and numbers only, so that it can be stored as JSON. Nothing is counted.
+A ruleset, a function that returns a property's canonical string, and the tallies of the counters go in. An
+:class:`Explanation` comes out. It consists of strings and numbers only, so that it can be stored as JSON. Nothing is
+counted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..exceptions import CallableFailed
 from .matching import ValueOf, compile_match
+from .messages import _, message_of
 from .plans import Hit, Hits, Plan, Ruleset
 from .results import Evaluation, Outcome, Result, Tally, decide, failed
 from .rules import Mode, Rule, Word
@@ -25,12 +27,12 @@ IsKnown = Callable[[str], bool]
 
 
 def every(_name: str) -> bool:
-    """Know every property: an identifier that code hands over, say."""
+    """Return True. Every property is known, for example of an identifier that code passes."""
     return True
 
 
 class Standing(Word):
-    """What a rule did to the call."""
+    """The effect of a rule on the call."""
 
     UNMATCHED = "unmatched"
     PASSED_OVER = "passed over"
@@ -43,7 +45,10 @@ class Standing(Word):
 
 
 class Miss(NamedTuple):
-    """A condition that did not hold: in words, with the property it asks and the text it met, None when missing."""
+    """A condition that did not hold, in words, with its property.
+
+    ``text`` is the property's string, None if it is missing.
+    """
 
     property: str
     condition: str
@@ -54,9 +59,9 @@ class Miss(NamedTuple):
 class ExplainedRule:
     """One rule of an explanation.
 
-    ``misses`` has one entry for each alternative of the match, none when the rule matches, or when that is not known of
-    a rule not reached. ``counter`` is the key that it counts in, ``reading`` what stands there. ``reason`` says why a
-    rule failed or was passed over.
+    ``misses`` has one entry for each alternative of the match. It is empty if the rule matches, and if the match of a
+    rule that was not reached is not known. ``counter`` is the key of its counter, ``reading`` the evaluation of that
+    counter. ``reason`` is the reason why a rule failed or was passed over.
     """
 
     name: str
@@ -71,10 +76,11 @@ class ExplainedRule:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a call meets, rule by rule, and the verdict.
+    """The effect of each rule on a call, and the verdict.
 
-    ``values`` are the properties that rules asked, as they may be shown. ``rule`` is the one that ended the check or
-    was evaluated last; ``error`` says why the failure mode answered, and is empty when it did not.
+    ``values`` are the properties of the rules, as they may be shown. ``rule`` is the rule that ended the check or was
+    evaluated last. ``error`` is the reason why the failure mode decided, empty if it did not. Texts are messages until
+    they are stored.
     """
 
     limiter: str
@@ -89,11 +95,11 @@ class Explanation:
     left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the same as dictionaries and lists, as JSON has them."""
-        said = asdict(self)
-        for rule in said["rules"]:
+        """Return the explanation as dictionaries and lists, as JSON has them."""
+        plain = asdict(self)
+        for rule in plain["rules"]:
             rule["misses"] = [miss._asdict() for miss in rule["misses"]]
-        return said
+        return plain
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Explanation:
@@ -110,11 +116,11 @@ class Explanation:
         )
         values = tuple((name, text) for name, text in stored["values"])
         typed = {"mode": Mode(stored["mode"]), "action": Outcome(stored["action"]), "values": values, "rules": rules}
-        return cls(**{each.name: stored[each.name] for each in fields(cls)} | typed)
+        return cls(**{field.name: stored[field.name] for field in fields(cls)} | typed)
 
 
 class Traced(NamedTuple):
-    """How far a rule is known without its counter."""
+    """The result of trying a rule without its counter."""
 
     rule: Rule
     misses: tuple[Miss, ...] = ()
@@ -124,12 +130,12 @@ class Traced(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether no rule behind this one is reached, whatever the counters say."""
+        """Whether no rule after this one is reached, whatever the tallies are."""
         return self.failed or not (self.misses or self.rule.counts)
 
 
 class Trace(NamedTuple):
-    """All rules of a ruleset, tried on one identifier; those behind the end of the chain as well."""
+    """All rules of a ruleset, tried on one identifier. Includes the rules after the end of the chain."""
 
     ruleset: Ruleset
     values: tuple[tuple[str, str | None], ...]
@@ -137,12 +143,12 @@ class Trace(NamedTuple):
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        """The counters to look at, with nothing enforced, so that one look reads those behind a block too."""
-        return tuple(each.hit._replace(enforced=False) for each in self.rules if each.hit)
+        """The counters to read. No hit is enforced, so that one reading includes the counters after a block."""
+        return tuple(rule.hit._replace(enforced=False) for rule in self.rules if rule.hit)
 
 
 def trace(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Trace:
-    """Return which rules match, why the others do not, and the counters of all that do."""
+    """Return the rules that match with their counters, and the reasons why the others do not match."""
     traced = []
     for step in ruleset.steps:
         rule = step.rule
@@ -150,36 +156,39 @@ def trace(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Trace:
             missed = misses(rule, value_of)
             hit = step.hit(ruleset.keys, value_of, context) if rule.counts and not missed else None
         except CallableFailed as error:
-            traced.append(Traced(rule, reason=str(error), failed=True))
+            traced.append(Traced(rule, reason=message_of(error), failed=True))
             continue
         without = rule.counts and not missed and hit is None
-        traced.append(Traced(rule, missed, hit, f"{rule.count_distinct} is missing" if without else ""))
+        traced.append(Traced(rule, missed, hit, _missing(rule) if without else ""))
     return Trace(ruleset, tuple(_values(ruleset, value_of, _verbatim)), tuple(traced))
 
 
 def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> Explanation:
-    """Return the explanation, from the tallies of the trace's hits; None when ``error`` kept them from being read."""
+    """Return the explanation from the tallies of the trace's hits.
+
+    ``tallies`` is None if they could not be read because of ``error``.
+    """
     ruleset = traced.ruleset
     steps = traced.rules
     if tallies is None:
-        steps = tuple(each._replace(reason=error, failed=True) if each.hit else each for each in steps)
+        steps = tuple(step._replace(reason=error, failed=True) if step.hit else step for step in steps)
     read = decide(Plan(ruleset.limiter, ruleset.mode, Hits.of(traced.hits), None), tallies or ())
     readings = {reading.rule: reading for reading in read.evaluations}
     off = ruleset.mode is Mode.OFF
     end = None if off else _end(steps, readings)
-    # A rule that cannot be planned keeps the whole chain from being counted.
+    # If one rule cannot be planned, no rule of the chain is counted.
     broken = end if end and end.failed else None
-    rules, behind = [], off
-    for each in steps:
-        unread = broken is not None and not (each.failed or each.misses)
-        rules.append(_explained(each, readings.get(each.rule.name), behind or unread))
-        behind = behind or (each is end and not broken)
+    rules, past_end = [], off
+    for step in steps:
+        unread = broken is not None and not (step.failed or step.misses)
+        rules.append(_explained(step, readings.get(step.rule.name), past_end or unread))
+        past_end = past_end or (step is end and not broken)
     if off:
         return _explanation(Result(ruleset.limiter, mode=Mode.OFF), "", traced.values, rules)
     if broken:
         result = failed(ruleset.limiter, ruleset.mode, ruleset.failure_mode)
         return _explanation(result, broken.reason, traced.values, rules)
-    reached = tuple(each.hit for each in _until(steps, end) if each.hit)
+    reached = tuple(step.hit for step in _until(steps, end) if step.hit)
     skip = end.rule if end and not end.rule.counts else None
     by_rule = {hit.rule.name: tally for hit, tally in zip(traced.hits, tallies or (), strict=True)}
     plan = Plan(ruleset.limiter, ruleset.mode, Hits.of(reached), skip)
@@ -187,7 +196,7 @@ def explain(traced: Trace, tallies: Sequence[Tally] | None, error: str = "") -> 
 
 
 class Known(NamedTuple):
-    """The properties of a call, and which of them were asked for while it was decided."""
+    """The properties of a call, and whether each was read while the call was decided."""
 
     value_of: ValueOf
     is_known: IsKnown = every
@@ -196,34 +205,36 @@ class Known(NamedTuple):
 def record(plan: Plan, ruleset: Ruleset, result: Result, known: Known, show: Show, most: int) -> Explanation:
     """Return the explanation of a result just decided, from the properties that are known.
 
-    ``show`` returns how a property's value may be kept. Of the rules that did not match, it names the first ``most``.
+    ``show`` returns the form in which a property's string may be kept. The explanation names at most ``most`` rules
+    that did not match.
     """
     evaluations = {evaluation.rule: evaluation for evaluation in result.evaluations}
     hits = {hit.rule.name: hit for hit in plan.hits}
     rules: list[ExplainedRule] = []
-    left_out, behind = 0, False
+    left_out, past_end = 0, False
     for rule in ruleset.rules:
         evaluation = evaluations.get(rule.name)
         if evaluation is None and len(rules) >= most:
             left_out += 1
             continue
         missed: tuple[Miss, ...] = ()
-        if evaluation is None and not behind and rule not in plan.passed_over:
+        if evaluation is None and not past_end and rule not in plan.passed_over:
             missed = tuple(miss._replace(text=_shown(miss, show)) for miss in misses(rule, *known))
-        reason = f"{rule.count_distinct} is missing" if rule in plan.passed_over else ""
-        one = _explained(Traced(rule, missed, hits.get(rule.name), reason), evaluation, behind)
-        rules.append(one if evaluation or behind or reason else replace(one, standing=Standing.UNMATCHED))
-        behind = behind or rule.name == result.rule
+        reason = _missing(rule) if rule in plan.passed_over else ""
+        explained = _explained(Traced(rule, missed, hits.get(rule.name), reason), evaluation, past_end)
+        is_settled = evaluation or past_end or reason
+        rules.append(explained if is_settled else replace(explained, standing=Standing.UNMATCHED))
+        past_end = past_end or rule.name == result.rule
     return _explanation(result, "", tuple(_values(ruleset, known.value_of, show, known.is_known)), rules, left_out)
 
 
 def misses(rule: Rule, value_of: ValueOf, is_known: IsKnown = every) -> tuple[Miss, ...]:
-    """Return for each alternative of a match the first condition that does not hold; nothing when the rule matches.
+    """Return for each alternative of a match the first condition that does not hold, nothing if the rule matches.
 
-    Conditions on properties that are not known are left out: asking now might cost a query.
+    Leaves out conditions on properties that are not known, because reading them might cost a query.
     """
     sources = [rule.match] if isinstance(rule.match, Mapping) else rule.match
-    found = []
+    missed_conditions = []
     for source, conditions in zip(sources, rule.matcher.alternatives, strict=True):
         missed = None
         for (name, holds), (spelled, condition) in zip(conditions, source.items(), strict=True):
@@ -235,12 +246,12 @@ def misses(rule: Rule, value_of: ValueOf, is_known: IsKnown = every) -> tuple[Mi
                 break
         if missed is None:
             return ()
-        found.append(missed)
-    return tuple(found)
+        missed_conditions.append(missed)
+    return tuple(missed_conditions)
 
 
 def _failing(name: str, condition: object, text: str | None) -> object:
-    """Return the operator that does not hold, out of several that a condition requires."""
+    """Return the operator that does not hold, if a condition has several."""
     if isinstance(condition, Mapping) and len(condition) > 1:
         for operator, operand in condition.items():
             if not compile_match({name: {operator: operand}}).holds(lambda _: text):
@@ -249,38 +260,42 @@ def _failing(name: str, condition: object, text: str | None) -> object:
 
 
 def _end(steps: Sequence[Traced], readings: Mapping[str, Evaluation]) -> Traced | None:
-    """Return the rule that ends the chain, None when all are reached."""
-    last = next((each for each in steps if each.ends), None)
+    """Return the rule that ends the chain, None if all are reached."""
+    last = next((step for step in steps if step.ends), None)
     if last and last.failed:
         return last
-    for each in _until(steps, last):
-        reading = readings.get(each.rule.name)
-        if reading and reading.exceeded and each.hit and each.hit.enforced:
-            return each
+    for step in _until(steps, last):
+        reading = readings.get(step.rule.name)
+        if reading and reading.exceeded and step.hit and step.hit.enforced:
+            return step
     return last
 
 
 def _until(steps: Sequence[Traced], end: Traced | None) -> Iterator[Traced]:
-    for each in steps:
-        yield each
-        if each is end:
+    for step in steps:
+        yield step
+        if step is end:
             return
 
 
-def _explained(each: Traced, reading: Evaluation | None, behind: bool) -> ExplainedRule:
-    rule = each.rule
-    if behind:
+def _missing(rule: Rule) -> str:
+    return _("%(property)s is missing", property=rule.count_distinct)
+
+
+def _explained(traced: Traced, reading: Evaluation | None, past_end: bool) -> ExplainedRule:
+    rule = traced.rule
+    if past_end:
         standing = Standing.NOT_REACHED
-    elif each.failed:
+    elif traced.failed:
         standing = Standing.FAILED
-    elif each.misses:
+    elif traced.misses:
         standing = Standing.UNMATCHED
-    elif each.reason:
+    elif traced.reason:
         standing = Standing.PASSED_OVER
     elif not rule.counts:
         standing = Standing.SKIPPED
     elif reading and reading.exceeded:
-        standing = Standing.BLOCKED if each.hit and each.hit.enforced else Standing.EXCEEDED
+        standing = Standing.BLOCKED if traced.hit and traced.hit.enforced else Standing.EXCEEDED
     else:
         standing = Standing.ALLOWED
     return ExplainedRule(
@@ -288,10 +303,10 @@ def _explained(each: Traced, reading: Evaluation | None, behind: bool) -> Explai
         rule.action,
         sentence(rule),
         standing,
-        tuple(miss._replace(text=miss.text and miss.text[:MAX_TEXT]) for miss in each.misses),
-        each.hit.key if each.hit else None,
+        tuple(miss._replace(text=miss.text and miss.text[:MAX_TEXT]) for miss in traced.misses),
+        traced.hit.key if traced.hit else None,
         reading._asdict() if reading else None,
-        each.reason,
+        traced.reason,
     )
 
 
@@ -302,8 +317,8 @@ def _explanation(
     rules: Sequence[ExplainedRule],
     left_out: int = 0,
 ) -> Explanation:
-    said = (result.action, result.rule, result.skipped, result.retry_after)
-    return Explanation(result.limiter, result.mode, *said, error, values, tuple(rules), left_out)
+    verdict = (result.action, result.rule, result.skipped, result.retry_after)
+    return Explanation(result.limiter, result.mode, *verdict, error, values, tuple(rules), left_out)
 
 
 def _values(

@@ -1,8 +1,9 @@
 """The fields of a rule: one specification for each, from which all lists of fields are derived.
 
-Derived are the checks of :class:`Rule`, the columns, the order in YAML, the form with its labels and help, and the
-fields that the form hides. A field of a kind that exists needs its row here, its attribute in :class:`Rule` and its
-column; a new kind also needs a check, and where it is not plain, a column value and a form field.
+Derived are the checks of :class:`Rule`, the columns and the order in YAML. The form derives its fields, their labels
+and help, and the fields that it hides. A field of a kind that exists needs its row here, its attribute in
+:class:`Rule` and its column. A new kind also needs a check. If its value is not plain, it needs a column value and a
+form field as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from .algorithms import ALGORITHMS, DEFAULT
+from .messages import _, gettext_noop, spaced
 
 
 class Kind(StrEnum):
@@ -31,24 +33,25 @@ class Kind(StrEnum):
     PERCENT = "percent"
     FLAG = "flag"
     MOMENT = "moment"
-    # A string for people, by which nothing is decided.
+    # A string for people. It decides nothing.
     NOTE = "note"
 
 
 class Section(StrEnum):
-    """A section of the form, by its heading."""
+    """A section of the form. Its value is its heading in English, by which its translation is found."""
 
     # On the rule's line, which shows before the rule is opened.
     HEAD = "head"
     MAIN = ""
-    RARE = "Rarely needed: algorithm, distinct values, bans, charging by the answer, warnings"
-    ORIGIN = "Who asked for it, and until when"
+    RARE = gettext_noop("Rarely needed: algorithm, distinct values, bans, charging by the answer, warnings")
+    ORIGIN = gettext_noop("Origin, and expiry")
 
 
 class Requirement(NamedTuple):
     """A field's need that another field has one of the values that ``allowed`` returns.
 
-    ``reason`` rejects the rule. ``{}`` in it is the other value, ``{allowed}`` the values that it may have.
+    ``reason`` is the template of the message that rejects the rule. Its placeholders are ``value``, the other field's
+    value, and ``allowed``, the values that it may have.
     """
 
     field: str
@@ -74,11 +77,16 @@ OWN_LINE = 99
 class FieldSpec:
     """One field of a rule.
 
-    ``default`` is its value in a rule that does not state it. ``actions`` take it; a rule of another action may state
-    it only if it is ``harmless`` there. ``required``: those actions need it. ``computed``: code may give a function.
-    ``phrase`` is how the sentence ends for another value than the default, with ``{}`` for the value; ``said`` fields
-    are in the sentence anyway. ``help_text`` is HTML. Fields of a ``section`` with the same ``line`` are side by side;
-    ``size`` is the width of the input in characters, 0 for the usual one. ``multiline`` is for notes.
+    ``default`` is its value in a rule that does not state it. Rules of the ``actions`` take it. A rule of another
+    action may state it only if it is ``harmless`` there. ``required``: rules of the ``actions`` need it. ``computed``:
+    code may give a function.
+
+    ``phrase`` is a template for the sentence of a rule whose value is not the default. Its placeholders are ``rule``,
+    the sentence before it, and ``value``. ``said`` fields are in the sentence anyway. ``help_text`` is HTML. ``label``
+    and ``help_text`` are messages.
+
+    Fields of a ``section`` with the same ``line`` are side by side. ``size`` is the width of the input in characters,
+    0 for the usual width. ``multiline`` is for notes.
     """
 
     name: str
@@ -110,7 +118,7 @@ class FieldSpec:
 
     @property
     def title(self) -> str:
-        """The label, made from the name where there is none."""
+        """The label. It is made of the name if the specification has none."""
         return self.label or self.name.replace("_", " ").capitalize()
 
     def make_default(self) -> Any:
@@ -126,7 +134,8 @@ SPECS: dict[str, FieldSpec] = {
             Kind.NAME,
             default="",
             said=True,
-            help_text="Lower-case letters, digits and underscores. Renaming a rule starts its counts afresh.",
+            label=_("Name"),
+            help_text=_("Lower-case letters, digits and underscores. Renaming a rule starts its counts afresh."),
             section=Section.MAIN,
             line=1,
         ),
@@ -135,8 +144,11 @@ SPECS: dict[str, FieldSpec] = {
             Kind.CHOICE,
             default="limit",
             said=True,
-            help_text="limit blocks above the limit; log only counts, nobody is blocked; skip lets the request through "
-            "at once, and the rules below never see it.",
+            label=_("Action"),
+            help_text=_(
+                "limit blocks above the limit. log only counts and blocks no request. skip allows the request at once, "
+                "without an evaluation of the rules below."
+            ),
             section=Section.MAIN,
             line=1,
         ),
@@ -145,9 +157,12 @@ SPECS: dict[str, FieldSpec] = {
             Kind.CONDITIONS,
             default={},
             said=True,
-            help_text="Whom it applies to, as JSON; every condition must hold. <code>{}</code> is every request. "
-            '<code>{"path": {"prefix": "/api/"}, "plan": ["free", "trial"]}</code>. A list of such objects: one of '
-            "them must hold.",
+            label=_("Match"),
+            help_text=_(
+                "The requests that it applies to, as JSON. Every condition must hold. <code>{}</code> is every "
+                'request. <code>{"path": {"prefix": "/api/"}, "plan": ["free", "trial"]}</code>. In a list of such '
+                "objects, at least one object must hold."
+            ),
             section=Section.MAIN,
             line=4,
         ),
@@ -158,9 +173,12 @@ SPECS: dict[str, FieldSpec] = {
             actions=COUNTING,
             harmless=True,
             said=True,
-            help_text="What it counts by: properties between commas, in order: <code>ip</code>, or <code>user, "
-            "header.x-team</code>. Each combination of their values has a counter of its own. Empty: one counter for "
-            "everyone together.",
+            label=_("Characteristics"),
+            help_text=_(
+                "The properties that it counts by, in order, with commas between them: <code>ip</code>, or <code>user, "
+                "header.x-team</code>. Each combination of their values has a counter of its own. Empty: one counter "
+                "for everyone together."
+            ),
             section=Section.MAIN,
             line=3,
         ),
@@ -171,7 +189,8 @@ SPECS: dict[str, FieldSpec] = {
             required=True,
             computed=True,
             said=True,
-            help_text="Calls allowed per period. 0 blocks every call. Leave empty for a skip rule.",
+            label=_("Limit"),
+            help_text=_("Calls allowed per period. 0 blocks every call. Leave empty for a skip rule."),
             section=Section.MAIN,
             line=2,
             size=12,
@@ -183,7 +202,8 @@ SPECS: dict[str, FieldSpec] = {
             required=True,
             computed=True,
             said=True,
-            help_text="30s, 5m, 2h or 1d; a bare number means seconds. Leave empty for a skip rule.",
+            label=_("Period"),
+            help_text=_("30s, 5m, 2h or 1d. A bare number means seconds. Leave empty for a skip rule."),
             section=Section.MAIN,
             line=2,
         ),
@@ -193,16 +213,24 @@ SPECS: dict[str, FieldSpec] = {
             default=DEFAULT,
             actions=COUNTING,
             said=True,
-            help_text=" ".join(f"{row.label}: {row.help}." for row in ALGORITHMS.values()),
+            label=_("Algorithm"),
+            help_text=spaced([row.help for row in ALGORITHMS.values()]),
         ),
         FieldSpec(
             "count_distinct",
             Kind.PROPERTY,
             actions=COUNTING,
-            requirements=(Requirement("algorithm", _distinct_algorithms, "works with {allowed} only, not {}"),),
+            requirements=(
+                Requirement(
+                    "algorithm", _distinct_algorithms, gettext_noop("works with %(allowed)s only, not %(value)s")
+                ),
+            ),
             said=True,
-            help_text="Count the different values of this property instead of requests: with "
-            "<code>post.username</code>, how many accounts somebody tries. Empty: count requests.",
+            label=_("Count distinct"),
+            help_text=_(
+                "Count the different values of this property instead of requests: with <code>post.username</code>, "
+                "the number of accounts that a client tries. Empty: count requests."
+            ),
             size=40,
         ),
         FieldSpec(
@@ -211,33 +239,41 @@ SPECS: dict[str, FieldSpec] = {
             actions=COUNTING,
             requirements=(
                 Requirement(
-                    "count_distinct", _none, "does not go with count_distinct: a value already seen must always pass"
+                    "count_distinct",
+                    _none,
+                    gettext_noop("does not go with count_distinct: a value already seen must always pass"),
                 ),
             ),
-            phrase="then ban for {}",
-            help_text="Whoever goes over the limit stays blocked for this long: 15m, 1h. Empty: no ban.",
+            phrase=gettext_noop("%(rule)s, then ban for %(value)s"),
+            label=_("Ban for"),
+            help_text=_("A client that exceeds the limit stays blocked for this time: 15m, 1h. Empty: no ban."),
         ),
         FieldSpec(
             "response",
             Kind.CONDITIONS,
             actions=COUNTING,
             said=True,
-            help_text='JSON; count only requests that were answered like this: <code>{"status": 401}</code>, '
-            '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.',
+            label=_("Response"),
+            help_text=_(
+                'Count only requests with a matching response, as JSON: <code>{"status": 401}</code>, '
+                '<code>{"login": "failed"}</code>, <code>{"header.x-cache": "miss"}</code>. Empty: count every request.'
+            ),
         ),
         FieldSpec(
             "warn_at",
             Kind.PERCENT,
             default=80,
             actions=COUNTING,
-            help_text="Send a warning when a client reaches this percentage of the limit. 0 disables it.",
+            label=_("Warn at"),
+            help_text=_("Send a warning when a client reaches this percentage of the limit. 0 disables it."),
             size=5,
         ),
-        FieldSpec("enabled", Kind.FLAG, default=True, section=Section.HEAD),
+        FieldSpec("enabled", Kind.FLAG, default=True, label=_("Enabled"), section=Section.HEAD),
         FieldSpec(
             "expires_at",
             Kind.MOMENT,
-            help_text="From this moment the rule is ignored.",
+            label=_("Expires at"),
+            help_text=_("From this moment the rule is ignored."),
             section=Section.ORIGIN,
             line=3,
         ),
@@ -245,7 +281,8 @@ SPECS: dict[str, FieldSpec] = {
             "description",
             Kind.NOTE,
             default="",
-            help_text="For people: what this rule is for.",
+            label=_("Description"),
+            help_text=_("For people: the purpose of this rule."),
             section=Section.MAIN,
             line=5,
             multiline=True,
@@ -254,7 +291,8 @@ SPECS: dict[str, FieldSpec] = {
             "owner",
             Kind.NOTE,
             default="",
-            help_text="Whom to ask before it is changed.",
+            label=_("Owner"),
+            help_text=_("The person or team to ask before a change."),
             section=Section.ORIGIN,
             line=1,
         ),
@@ -262,7 +300,8 @@ SPECS: dict[str, FieldSpec] = {
             "reason",
             Kind.NOTE,
             default="",
-            help_text="What it was made for.",
+            label=_("Reason"),
+            help_text=_("The reason why it was made."),
             section=Section.ORIGIN,
             line=2,
             multiline=True,
@@ -271,7 +310,8 @@ SPECS: dict[str, FieldSpec] = {
             "ticket",
             Kind.NOTE,
             default="",
-            help_text="Where that is written down: a number, or an address.",
+            label=_("Ticket"),
+            help_text=_("The number or the address of the ticket about it."),
             section=Section.ORIGIN,
             line=1,
             size=40,

@@ -1,9 +1,9 @@
 """Counter keys: the limiter, a code for what the rule counts, and the values it counts by.
 
-``{limiter}code:value,value``. The braces are a Redis Cluster hash tag: all counters of one check lie in one slot. In a
-partitioned ruleset they lie in one for each value of a property, which stands in the tag instead of behind it:
-``{limiter|value}code:value``. A rule's name, algorithm and characteristics stand in the key as a code of five
-characters, because a key is most of what a counter costs in memory. Knows nothing of requests or Redis.
+``{limiter}code:value,value``. The braces are a Redis Cluster hash tag: all counters of one check are in one slot. In a
+partitioned ruleset, each value of a property has a slot. Its value is in the tag: ``{limiter|value}code:value``. A
+rule's name, algorithm and characteristics are a code of five characters, because a counter's key takes most of its
+memory. Knows nothing of requests or Redis.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _ADDRESS, _USER, _CLIENT_WRITTEN, _OTHER = "address", "user", "client-written", 
 
 @dataclass(frozen=True, slots=True)
 class KeyWriter:
-    """Write the values in counter keys: injective whatever they hold, bounded, safe to show.
+    """Write the values in counter keys. The result is injective, bounded and safe to show.
 
-    ``secret`` keys the digests that stand for client-written and long values; ``ipv6_prefix`` is the number of bits
-    that an IPv6 address is counted by.
+    ``secret`` is the key of the digests, which replace client-written and long values. ``ipv6_prefix`` is the number of
+    bits that an IPv6 address is counted by.
     """
 
     secret: bytes = b""
     ipv6_prefix: int = 64
 
     def part(self, name: str, text: str | None, value_of: ValueOf) -> str:
-        """Return one characteristic's part of a key. No two values of a property share one."""
+        """Return one characteristic's part of a key. Different values of a property have different parts."""
         if not text:
             return UNKNOWN
         nature = _nature(name)
@@ -56,7 +56,7 @@ class KeyWriter:
             text = self._network(text)
         elif nature is _USER and text == ANONYMOUS:
             address = value_of("ip")
-            # "<" is never plain, so this meets neither a user's key nor that of a rule that counts by address.
+            # "<" is never plain, so this equals neither a user's key nor the key of a rule that counts by address.
             return ANONYMOUS + (self.part("ip", address, value_of) if address else "")
         if len(text) <= MAX_PART and ((text.isascii() and text.isalnum()) or _PLAIN.fullmatch(text)):
             return text
@@ -65,7 +65,7 @@ class KeyWriter:
         return quoted if 0 < len(quoted) <= MAX_PART else "#" + self.digest(raw)
 
     def parts(self, names: Sequence[str], value_of: ValueOf) -> str:
-        """Return the parts of several characteristics as one text of at most 150 characters."""
+        """Return the parts of several characteristics as one string of at most 150 characters."""
         if len(names) == 1:
             # A part is never longer than MAX_PARTS.
             return self.part(names[0], value_of(names[0]), value_of)
@@ -73,7 +73,7 @@ class KeyWriter:
         return joined if len(joined) <= MAX_PARTS else "##" + self.digest(joined.encode())
 
     def digest(self, raw: bytes) -> str:
-        """Return 20 characters that stand for ``raw``; without the secret nobody can tell for which text."""
+        """Return a digest of 20 characters. Without the secret it cannot be compared with the digest of a guess."""
         return urlsafe_b64encode(blake2b(raw, digest_size=15, key=self.secret).digest()).decode()
 
     def _network(self, text: str) -> str:
@@ -91,38 +91,38 @@ class Partition:
     property: str
 
     def tag(self, keys: KeyWriter, value_of: ValueOf) -> str:
-        """Return what all counters of one call begin with. No part of a key holds a brace."""
+        """Return the hash tag at the start of all keys of one call. No part of a key contains a brace."""
         return f"{{{self.limiter}|{keys.part(self.property, value_of(self.property), value_of)}}}"
 
     def others(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the characteristics whose values do not stand in the tag."""
+        """Return the characteristics with values outside of the tag."""
         return tuple(name for name in names if name != self.property)
 
 
 def prefixes(limiter: str, rules: Iterable[Rule], partition_by: str | None = None) -> list[str]:
-    """Return what all counters of each rule begin with, of a partitioned ruleset behind the tag; no two have one."""
+    """Return a unique prefix for the keys of each rule. In a partitioned ruleset it follows the tag."""
     taken: dict[str, str] = {}
-    found = []
+    results = []
     for rule in rules:
         counting = rule.counting.code + (f".{_quote(rule.count_distinct)}" if rule.count_distinct else "")
-        says = f"{rule.name}:{counting}:{','.join(map(_quote, rule.characteristics))}"
+        meaning = f"{rule.name}:{counting}:{','.join(map(_quote, rule.characteristics))}"
         if partition_by is not None:
-            says += f":{_quote(partition_by)}"
-        code = _code(says, CODE)
-        # A code stands for one of a thousand million: two rules of a limiter with one are not to be expected, ever.
-        if taken.setdefault(code, says) != says:
-            code = _code(says, 3 * CODE)
-        found.append(f"{{{limiter}}}{code}:" if partition_by is None else f"{code}:")
-    return found
+            meaning += f":{_quote(partition_by)}"
+        code = _code(meaning, CODE)
+        # There are a thousand million codes, so two rules of a limiter hardly ever have the same code.
+        if taken.setdefault(code, meaning) != meaning:
+            code = _code(meaning, 3 * CODE)
+        results.append(f"{{{limiter}}}{code}:" if partition_by is None else f"{code}:")
+    return results
 
 
 def code_in(key: str) -> str:
-    """Return the code in a counter's key, or in what it begins with."""
+    """Return the code in a counter's key, or in its prefix."""
     return key.rpartition("}")[2].partition(":")[0]
 
 
 def values_in(key: str, names: Sequence[str], partition_by: str | None = None) -> str:
-    """Return the values in a counter's key, in the order of the characteristics that they belong to."""
+    """Return the values in a counter's key, in the order of the characteristics."""
     tag, _, rest = key.partition("}")
     values = rest.partition(":")[2]
     if partition_by is None:

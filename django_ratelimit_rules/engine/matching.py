@@ -1,8 +1,8 @@
 """Conditions on properties: a rule's ``match`` and ``response`` objects, checked and compiled once.
 
-A JSON-like object goes in, a :class:`Matcher` comes out. It asks a function for the canonical text of a property
-(None when missing) and knows nothing of requests. Patterns run in RE2, whose time is linear in the text, because
-patterns an operator wrote meet texts an attacker wrote.
+A JSON-like object goes in, and a :class:`Matcher` comes out. It calls a function for the canonical string of a
+property, None if it is missing. It knows nothing of requests. Patterns run in RE2 in linear time, because operators
+write the patterns and attackers write the strings.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import re2
 
 from ..exceptions import InvalidRule
+from .messages import _, gettext_noop, message_of, ngettext
 from .properties import facts_of, normalise
 from .values import bounded, canonical
 
@@ -36,14 +37,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Members(frozenset[str | None]):
-    """The condition that a text is one of these; a ruleset finds such rules by a look-up."""
+    """The condition that a string is a member. A ruleset finds rules with this condition by a look-up."""
 
     __slots__ = ()
     __call__ = frozenset.__contains__
 
 
 class Search:
-    """The condition that an RE2 search finds ``pattern``; a ruleset searches for many such at once."""
+    """The condition that an RE2 search finds ``pattern``. A ruleset searches for many patterns at once."""
 
     __slots__ = ("_search", "pattern")
 
@@ -56,7 +57,10 @@ class Search:
 
 
 class Ends:
-    """The condition that a text starts or ends with one of some texts; ``pattern`` says the same to RE2."""
+    """The condition that a string starts or ends with one of several strings. ``pattern`` is its equivalent for RE2.
+
+    ``pattern`` is None if RE2 has no equivalent.
+    """
 
     __slots__ = ("_fits", "_texts", "pattern")
 
@@ -65,7 +69,7 @@ class Ends:
         self._fits = str.startswith if at_start else str.endswith
         choice = "(?:" + "|".join(re2.escape(text.encode("utf-8", "replace").decode()) for text in texts) + ")"
         surrogates = any(not text.isascii() and _SURROGATE.search(text) for text in texts)
-        # RE2 reads UTF-8, in which a lone surrogate cannot be written.
+        # RE2 decodes UTF-8, which cannot encode a lone surrogate.
         self.pattern = None if surrogates or not texts else r"\A" + choice if at_start else choice + r"\z"
 
     def __call__(self, text: str | None) -> bool:
@@ -73,12 +77,12 @@ class Ends:
 
 
 class Networks:
-    """The condition that an address lies in one of some networks, which do not overlap; a ruleset looks them up."""
+    """The condition that an address lies in one of several networks, which do not overlap. A ruleset looks them up."""
 
     __slots__ = ("_by_version", "networks")
 
     def __init__(self, networks: Iterable[Network]) -> None:
-        collapse: Any = ipaddress.collapse_addresses  # of one version, which its type cannot say
+        collapse: Any = ipaddress.collapse_addresses  # its type does not cover networks of either version
         by_version = {version: [n for n in networks if n.version == version] for version in (4, 6)}
         self._by_version = {version: list(collapse(found)) for version, found in by_version.items()}
         self.networks: list[Network] = [*self._by_version[4], *self._by_version[6]]
@@ -89,7 +93,10 @@ class Networks:
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as the bytes RE2 reads; a lone surrogate (a header that was no UTF-8) fits no character there."""
+    """Return a string as bytes for RE2.
+
+    A lone surrogate, from a header that was not UTF-8, matches no character there.
+    """
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -97,22 +104,25 @@ def compile_pattern(pattern: str) -> Callable[[bytes], object]:
     """Return RE2's search for a pattern. Raises ValueError when it does not compile."""
     options = re2.Options()
     options.log_errors = False
-    # Nobody asks what a group held, and to find out takes up to forty times as long.
+    # The content of groups is never used, and capturing it takes up to forty times as long.
     options.never_capture = True
     try:
         search: Callable[[bytes], object] = re2.compile(pattern, options).search
     except re2.error as error:
         reason = error.args[0] if error.args else error
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise ValueError(f"the pattern {pattern!r} does not compile as RE2: {reason}") from error
+        raise ValueError(
+            _("the pattern %(pattern)r does not compile as RE2: %(reason)s", pattern=pattern, reason=str(reason))
+        ) from error
     return search
 
 
 class Matcher:
-    """A compiled match: alternatives, of which one must hold, each a list of conditions that must all hold.
+    """A compiled match: a list of alternatives. One must hold. An alternative holds if all its conditions hold.
 
-    ``alternatives`` are as written; ``in_order`` are the same as they are tried, first what a request has at hand: a
-    database that keeps the match may order it as it likes, and nobody's session shall be read for another path's rule.
+    ``alternatives`` are in the order of the rule. ``in_order`` are the same in the order of evaluation, conditions on
+    cheap properties first. A database may change the order of a match's keys, and a session must not be read for a
+    rule about another path.
     """
 
     __slots__ = ("alternatives", "in_order", "properties")
@@ -129,7 +139,7 @@ class Matcher:
         return () in self.alternatives
 
     def holds(self, value_of: ValueOf) -> bool:
-        """Decide for one identifier; asks for no property beyond the first condition that fails."""
+        """Return whether an identifier matches. Reads no property after the first condition that fails."""
         for conditions in self.in_order:
             for name, condition in conditions:
                 if not condition(value_of(name)):
@@ -139,7 +149,7 @@ class Matcher:
         return False
 
     def asking(self, value_of: ValueOf) -> Generator[str, None, bool]:
-        """Yield each property right before :meth:`holds` asks for it; return whether the match holds."""
+        """Yield each property right before :meth:`holds` reads it. Return whether the match holds."""
         for conditions in self.in_order:
             for name, condition in conditions:
                 yield name
@@ -157,7 +167,7 @@ def _looks_up(named: tuple[str, Condition]) -> bool:
 def compile_match(match: object, *, field: str = "match") -> Matcher:
     """Check and compile a match: an object, or a non-empty list of objects.
 
-    Raises InvalidRule with ``field``, whose reason names the property and what is wrong with its condition.
+    Raises InvalidRule with ``field``. Its reason names the property and the fault of its condition.
     """
     if isinstance(match, Mapping):
         return Matcher([_compile_object(match, field)])
@@ -165,30 +175,35 @@ def compile_match(match: object, *, field: str = "match") -> Matcher:
         return Matcher([_compile_object(alternative, field) for alternative in match])
     raise InvalidRule(
         field,
-        "an empty list would never match; write {} to match everything"
+        _("an empty list would never match: write {} to match everything")
         if isinstance(match, (list, tuple))
-        else f"must be an object of property: condition, or a list of such objects, not {type(match).__name__}",
+        else _(
+            "must be an object of property: condition, or a list of such objects, not %(type)s",
+            type=type(match).__name__,
+        ),
     )
 
 
 def _compile_object(match: object, field: str) -> list[tuple[str, Condition]]:
     if not isinstance(match, Mapping):
         raise InvalidRule(
-            field, f"each alternative must be an object of property: condition, not {type(match).__name__}"
+            field,
+            _("each alternative must be an object of property: condition, not %(type)s", type=type(match).__name__),
         )
     conditions = []
     for name, condition in match.items():
         try:
             known = normalise(name)
-            said = _in_either_case(condition) if known == "method" else condition
-            conditions.append((known, _compile_condition(said)))
+            in_case = _in_either_case(condition) if known == "method" else condition
+            conditions.append((known, _compile_condition(in_case)))
         except (TypeError, ValueError) as error:
-            raise InvalidRule(field, f"property {name!r}: {error}") from error
+            reason = _("property %(name)s: %(reason)s", name=repr(name), reason=message_of(error))
+            raise InvalidRule(field, reason) from error
     return conditions
 
 
 def _in_either_case(condition: object, depth: int = 0) -> object:
-    """Return a condition on the method that takes methods in upper case as well, which is how requests have them."""
+    """Return a condition on the method that matches upper case as well, because requests have methods in upper case."""
     if isinstance(condition, str):
         return [condition, condition.upper()]
     if isinstance(condition, (list, tuple)):
@@ -198,10 +213,10 @@ def _in_either_case(condition: object, depth: int = 0) -> object:
     if set(condition) == {"eq"} and isinstance(condition["eq"], str):
         return _in_either_case(condition["eq"])
     return {
-        operator: _in_either_case(said, depth + 1)
-        if operator == "not" or (operator in ("in", "oneOf") and isinstance(said, (list, tuple)))
-        else said
-        for operator, said in condition.items()
+        operator: _in_either_case(operand, depth + 1)
+        if operator == "not" or (operator in ("in", "oneOf") and isinstance(operand, (list, tuple)))
+        else operand
+        for operator, operand in condition.items()
     }
 
 
@@ -211,9 +226,9 @@ def _compile_condition(condition: object, depth: int = 0) -> Condition:
     if not isinstance(condition, Mapping):
         return _equal(condition)
     if not condition:
-        raise ValueError('an empty object is not a condition; write a value, or an operator such as {"eq": …}')
+        raise ValueError(_('an empty object is not a condition: write a value, or an operator such as {"eq": …}'))
     if depth > MAX_DEPTH:
-        raise ValueError(f"conditions are nested more than {MAX_DEPTH} deep")
+        raise ValueError(_("conditions are nested more than %(most)s deep", most=MAX_DEPTH))
     parts = [_compile_operator(name, operand, depth) for name, operand in condition.items()]
     if len(parts) == 1:
         return parts[0]
@@ -227,37 +242,41 @@ def _compile_operator(name: object, operand: object, depth: int) -> Condition:
     row = operator_of(name)
     if row is None:
         known = ", ".join(sorted([*OPERATORS, NOT]))
-        raise ValueError(f"unknown operator {name!r}; there are {known}")
+        raise ValueError(_("unknown operator %(operator)s, use one of %(known)s", operator=repr(name), known=known))
     return row.make(operand)
 
 
 def _scalar(operand: object) -> str | None:
     if isinstance(operand, float) and not math.isfinite(operand):
-        raise ValueError(f"{operand} is not a value to compare with")
+        raise ValueError(_("%(value)s is not a value to compare with", value=str(operand)))
     return bounded(canonical(operand, "operand"))
 
 
 def _text(operand: object, what: str) -> str:
     if isinstance(operand, bool) or not isinstance(operand, (str, int, float)):
-        raise TypeError(f"{what} takes a text, not {type(operand).__name__}")
+        raise _takes_string(what, operand)
     return _scalar(operand) or ""
 
 
+def _takes_string(operator: str, operand: object) -> TypeError:
+    return TypeError(_("%(operator)s takes a string, not %(type)s", operator=operator, type=type(operand).__name__))
+
+
 def _texts(operand: object, what: str) -> tuple[str, ...]:
-    """Return one text or a list of them as a tuple."""
+    """Return a string or a list of strings as a tuple."""
     members = operand if isinstance(operand, (list, tuple)) else [operand]
     return tuple(_text(member, what) for member in members)
 
 
 def _equal(operand: object) -> Condition:
     if isinstance(operand, (Mapping, list, tuple)):
-        raise TypeError(f"eq takes a single value, not {type(operand).__name__}")
+        raise TypeError(_("eq takes a single value, not %(type)s", type=type(operand).__name__))
     return Members([_scalar(operand)])
 
 
 def _one_of(operand: object) -> Condition:
     if not isinstance(operand, (list, tuple)):
-        raise TypeError(f"in takes a list, not {type(operand).__name__}")
+        raise TypeError(_("in takes a list, not %(type)s", type=type(operand).__name__))
     return Members(_scalar(member) for member in operand)
 
 
@@ -271,18 +290,32 @@ def _suffix(operand: object) -> Condition:
 
 def _regex(operand: object) -> Condition:
     if not isinstance(operand, str):
-        raise TypeError(f"regex takes a text, not {type(operand).__name__}")
+        raise _takes_string("regex", operand)
     if len(operand) > MAX_PATTERN:
-        raise ValueError(f"the pattern has {len(operand)} characters; at most {MAX_PATTERN} are allowed")
+        raise ValueError(
+            ngettext(
+                "the pattern has %(number)s character, at most %(most)s are allowed",
+                "the pattern has %(number)s characters, at most %(most)s are allowed",
+                len(operand),
+                most=MAX_PATTERN,
+            )
+        )
     _refuse_surrogates(operand)
     return Search(operand)
 
 
 def _glob(operand: object) -> Condition:
     if not isinstance(operand, str):
-        raise TypeError(f"glob takes a text, not {type(operand).__name__}")
+        raise _takes_string("glob", operand)
     if len(operand) > MAX_PATTERN:
-        raise ValueError(f"the glob has {len(operand)} characters; at most {MAX_PATTERN} are allowed")
+        raise ValueError(
+            ngettext(
+                "the glob has %(number)s character, at most %(most)s are allowed",
+                "the glob has %(number)s characters, at most %(most)s are allowed",
+                len(operand),
+                most=MAX_PATTERN,
+            )
+        )
     _refuse_surrogates(operand)
     wildcards = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     pieces = [wildcards.get(piece) or re2.escape(piece) for piece in re.findall(r"\*\*|\*|\?|[^*?]+", operand)]
@@ -293,33 +326,40 @@ def _refuse_surrogates(pattern: str) -> None:
     try:
         pattern.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"the pattern {pattern!r} is not valid Unicode text") from error
+        raise ValueError(_("the pattern %(pattern)r is not valid Unicode", pattern=pattern)) from error
 
 
 def _cidr(operand: object) -> Condition:
     members = operand if isinstance(operand, (list, tuple)) else [operand]
     if not all(isinstance(member, str) for member in members):
-        raise TypeError("cidr takes a network such as '10.0.0.0/8', or a list of them")
+        raise TypeError(_("cidr takes a network such as '10.0.0.0/8', or a list of networks"))
     return Networks([parse_network(str(member)) for member in members])
 
 
 def parse_network(text: str) -> Network:
-    """Return the network that a text spells: a bare address is one of its own, a mapped one is IPv4. Raises
-    ValueError."""
+    """Return the network in a string. A bare address is a network of its own, and a mapped network is IPv4.
+
+    Raises ValueError if the string is not a network.
+    """
     try:
         network = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
-        raise ValueError(f"{text!r} is not a network: write one such as '10.0.0.0/8' or '2001:db8::/32'") from error
+        raise ValueError(
+            _("%(value)r is not a network: write a network such as '10.0.0.0/8' or '2001:db8::/32'", value=text)
+        ) from error
     mapped = network.network_address.ipv4_mapped if network.version == 6 else None
     if mapped is not None and network.prefixlen >= 96:
-        # Mapped addresses are read as IPv4, so a mapped network must be as well, or it would never hold.
+        # Mapped addresses become IPv4 addresses, so no address would ever lie in a mapped network.
         return ipaddress.ip_network(f"{mapped}/{network.prefixlen - 96}")
     return network
 
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address a text spells: an IPv4-mapped IPv6 address as IPv4, a zone dropped; None if it spells none."""
+    """Return the address in a string, without its zone. An IPv4-mapped IPv6 address becomes an IPv4 address.
+
+    Returns None if the string is not an address.
+    """
     if not text or len(text) > 100:
         return None
     try:
@@ -337,7 +377,7 @@ def _comparison(name: str, compare: Callable[[Decimal, Decimal], bool]) -> Calla
     def make(operand: object) -> Condition:
         number = None if isinstance(operand, bool) or operand is None else _number(canonical(operand, name))
         if number is None:
-            raise ValueError(f"{name} takes a finite number, not {operand!r}")
+            raise ValueError(_("%(operator)s takes a finite number, not %(value)s", operator=name, value=repr(operand)))
 
         def holds(text: str | None) -> bool:
             value = _number(text)
@@ -349,7 +389,7 @@ def _comparison(name: str, compare: Callable[[Decimal, Decimal], bool]) -> Calla
 
 
 def _number(text: str | None) -> Decimal | None:
-    """Return a text as a number, exactly; None unless it is a finite decimal number."""
+    """Return a string as an exact number, None unless it is a finite decimal number."""
     if text is None or not _NUMBER.fullmatch(text):
         return None
     return Decimal(text)
@@ -357,7 +397,7 @@ def _number(text: str | None) -> Decimal | None:
 
 def _exists(operand: object) -> Condition:
     if not isinstance(operand, bool):
-        raise TypeError(f"exists takes true or false, not {operand!r}")
+        raise TypeError(_("exists takes true or false, not %(value)s", value=repr(operand)))
     return lambda text: (text is not None) is operand
 
 
@@ -380,49 +420,127 @@ Phrases = tuple[str, str]
 class Operator:
     """An operator of conditions.
 
-    ``make`` compiles an operand; it raises TypeError or ValueError for a bad one. ``phrases`` stand before the operand
-    in a sentence: the first when the condition must hold, the second when it must not. A FLAG is not shown; False has
-    the second phrase. ``labels`` are the phrases in the builder, where they differ. ``rarely_negated`` hides the second
-    label from its list, because an opposite operator exists. ``aliases`` are older names.
+    ``make`` compiles an operand. It raises TypeError or ValueError for a bad operand. ``phrases`` are the templates of
+    the condition in a sentence: the first when the condition must hold, the second when it must not hold. Their
+    placeholders are ``property`` and ``value``. A FLAG shows no value, and False has the second phrase. ``labels`` are
+    the messages for the same two in the list of the builder. ``rarely_negated`` hides the second label from its list,
+    because an opposite operator exists. ``aliases`` are older names.
     """
 
     name: str
     make: Callable[[object], Condition]
     phrases: Phrases
+    labels: Phrases
     operand: Operand = Operand.TEXT
-    labels: Phrases | None = None
     rarely_negated: bool = False
     aliases: tuple[str, ...] = ()
 
 
-def _comparing(name: str, compare: Callable[[Decimal, Decimal], bool], words: str) -> Operator:
-    phrases = (f"is {words}", f"is not {words}")
-    return Operator(name, _comparison(name, compare), phrases, Operand.NUMBER, rarely_negated=True)
-
-
-# The operator that negates a condition: its operand is a condition itself, so it is no row.
+# The operator that negates a condition. It is no row, because its operand is a condition itself.
 NOT = "not"
 OPERATORS = {
     row.name: row
     for row in (
-        Operator("eq", _equal, ("is", "is not"), Operand.VALUE),
-        Operator("in", _one_of, ("is in", "is not in"), Operand.LIST, ("is one of", "is none of"), aliases=("oneOf",)),
-        Operator("prefix", _prefix, ("starts with", "does not start with"), Operand.SOME),
-        Operator("suffix", _suffix, ("ends with", "does not end with"), Operand.SOME),
-        Operator("glob", _glob, ("is like", "is not like"), labels=("is like (glob)", "is not like (glob)")),
+        Operator(
+            "eq",
+            _equal,
+            (gettext_noop("%(property)s is %(value)s"), gettext_noop("%(property)s is not %(value)s")),
+            (_("is"), _("is not")),
+            Operand.VALUE,
+        ),
+        Operator(
+            "in",
+            _one_of,
+            (gettext_noop("%(property)s is in %(value)s"), gettext_noop("%(property)s is not in %(value)s")),
+            (_("is one of"), _("is none of")),
+            Operand.LIST,
+            aliases=("oneOf",),
+        ),
+        Operator(
+            "prefix",
+            _prefix,
+            (
+                gettext_noop("%(property)s starts with %(value)s"),
+                gettext_noop("%(property)s does not start with %(value)s"),
+            ),
+            (_("starts with"), _("does not start with")),
+            Operand.SOME,
+        ),
+        Operator(
+            "suffix",
+            _suffix,
+            (
+                gettext_noop("%(property)s ends with %(value)s"),
+                gettext_noop("%(property)s does not end with %(value)s"),
+            ),
+            (_("ends with"), _("does not end with")),
+            Operand.SOME,
+        ),
+        Operator(
+            "glob",
+            _glob,
+            (gettext_noop("%(property)s is like %(value)s"), gettext_noop("%(property)s is not like %(value)s")),
+            (_("is like (glob)"), _("is not like (glob)")),
+        ),
         Operator(
             "regex",
             _regex,
-            ("matches", "does not match"),
-            labels=("matches (regex)", "does not match (regex)"),
+            (gettext_noop("%(property)s matches %(value)s"), gettext_noop("%(property)s does not match %(value)s")),
+            (_("matches (regex)"), _("does not match (regex)")),
             aliases=("re",),
         ),
-        Operator("cidr", _cidr, ("is within", "is not within"), Operand.SOME),
-        _comparing("gt", operator.gt, "above"),
-        _comparing("gte", operator.ge, "at least"),
-        _comparing("lt", operator.lt, "below"),
-        _comparing("lte", operator.le, "at most"),
-        Operator("exists", _exists, ("is present", "is missing"), Operand.FLAG, ("is there", "is missing")),
+        Operator(
+            "cidr",
+            _cidr,
+            (gettext_noop("%(property)s is within %(value)s"), gettext_noop("%(property)s is not within %(value)s")),
+            (_("is within"), _("is not within")),
+            Operand.SOME,
+        ),
+        Operator(
+            "gt",
+            _comparison("gt", operator.gt),
+            (gettext_noop("%(property)s is above %(value)s"), gettext_noop("%(property)s is not above %(value)s")),
+            (_("is above"), _("is not above")),
+            Operand.NUMBER,
+            rarely_negated=True,
+        ),
+        Operator(
+            "gte",
+            _comparison("gte", operator.ge),
+            (
+                gettext_noop("%(property)s is at least %(value)s"),
+                gettext_noop("%(property)s is not at least %(value)s"),
+            ),
+            (_("is at least"), _("is not at least")),
+            Operand.NUMBER,
+            rarely_negated=True,
+        ),
+        Operator(
+            "lt",
+            _comparison("lt", operator.lt),
+            (gettext_noop("%(property)s is below %(value)s"), gettext_noop("%(property)s is not below %(value)s")),
+            (_("is below"), _("is not below")),
+            Operand.NUMBER,
+            rarely_negated=True,
+        ),
+        Operator(
+            "lte",
+            _comparison("lte", operator.le),
+            (
+                gettext_noop("%(property)s is at most %(value)s"),
+                gettext_noop("%(property)s is not at most %(value)s"),
+            ),
+            (_("is at most"), _("is not at most")),
+            Operand.NUMBER,
+            rarely_negated=True,
+        ),
+        Operator(
+            "exists",
+            _exists,
+            (gettext_noop("%(property)s is present"), gettext_noop("%(property)s is missing")),
+            (_("is there"), _("is missing")),
+            Operand.FLAG,
+        ),
     )
 }
 

@@ -1,8 +1,8 @@
 """Messages for people, in English and ready to be translated.
 
-A sentence with named placeholders and their values go in, a :class:`Message` comes out: a string in English, which
+A sentence with named placeholders and their values go in. A :class:`Message` comes out: a string in English, which
 logs and exceptions use as it is. :func:`translate` renders the same message in another language. The engine knows no
-catalogue of translations: callers pass one.
+catalogue of translations, so callers pass it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..exceptions import CallableFailed, InvalidRule
+
 
 class Message(str):
     """A string in English that can be rendered in other languages.
 
-    ``singular`` and ``plural`` are the texts with ``%(name)s`` placeholders; ``plural`` is None for a message without
-    a number. ``params`` are the placeholders' values, which may be messages themselves.
+    ``singular`` and ``plural`` are the templates with ``%(name)s`` placeholders. ``plural`` is None for a message
+    without a number. ``params`` are the placeholders' values: numbers, strings or other messages. Other objects are
+    passed by their ``repr``, so that an exception with a message can be pickled.
     """
 
     __slots__ = ("number", "params", "plural", "singular")
@@ -63,25 +66,58 @@ def ngettext(singular: str, plural: str, number: int, /, **params: Any) -> Messa
     return Message(singular, plural, number, {"number": Grouped(number), **params})
 
 
+def gettext_noop(template: str) -> str:
+    """Return a template unchanged. Marks it for translators where its values are not known yet."""
+    return template
+
+
+def filled(template: str, /, **params: Any) -> Message:
+    """Return the message of a template that :func:`gettext_noop` marked."""
+    return Message(template, None, 0, params)
+
+
 def all_of(texts: Sequence[str]) -> str:
-    """Return texts as a list that ends with "and". Raises IndexError for an empty list."""
+    """Return strings as a list that ends with "and". Raises IndexError for an empty list."""
     if len(texts) == 1:
         return texts[0]
-    return _("%(first)s and %(last)s", first=_commas(texts[:-1]), last=texts[-1])
+    return _("%(first)s and %(last)s", first=commas(texts[:-1]), last=texts[-1])
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Return texts as a list that ends with "or". Raises IndexError for an empty list."""
+    """Return strings as a list that ends with "or". Raises IndexError for an empty list."""
     if len(texts) == 1:
         return texts[0]
-    return _("%(first)s or %(last)s", first=_commas(texts[:-1]), last=texts[-1])
+    return _("%(first)s or %(last)s", first=commas(texts[:-1]), last=texts[-1])
 
 
-def _commas(texts: Sequence[str]) -> str:
+def commas(texts: Sequence[str]) -> str:
+    """Return strings as a list with commas. Raises IndexError for an empty list."""
     listed = texts[0]
     for text in texts[1:]:
         listed = _("%(first)s, %(next)s", first=listed, next=text)
     return listed
+
+
+def spaced(texts: Sequence[str]) -> str:
+    """Return sentences or quantities one after the other. Raises IndexError for an empty list."""
+    joined = texts[0]
+    for text in texts[1:]:
+        joined = _("%(first)s %(next)s", first=joined, next=text)
+    return joined
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception, as a :class:`Message` if the exception was raised with one.
+
+    ``str(error)`` returns the same in English, and cannot be translated any more.
+    """
+    if isinstance(error, InvalidRule):
+        if error.rule:
+            return _("rule %(rule)r: %(field)s: %(reason)s", rule=error.rule, field=error.field, reason=error.reason)
+        return _("%(field)s: %(reason)s", field=error.field, reason=error.reason)
+    if isinstance(error, CallableFailed) and error.subject:
+        return _("%(subject)s could not be computed: %(reason)s", subject=error.subject, reason=error.reason)
+    return error.args[0] if error.args and isinstance(error.args[0], Message) else str(error)
 
 
 def translate(text: object, catalogue: Catalogue) -> str:

@@ -1,10 +1,10 @@
-"""Plans: which rules of a ruleset count a call, and in which counters.
+"""Plans: the rules of a ruleset that count a call, and their counters.
 
-A ruleset and a function that tells a property's canonical text go in; a :class:`Plan` comes out: the hits in order, and
-the skip that ends the chain, if one matches. Nothing is counted here, and nothing of requests or Redis is known.
+A ruleset and a function that returns a property's canonical string go in. A :class:`Plan` comes out: the hits in order,
+and the skip rule that ends the chain, if one matches. Counts nothing, and knows nothing of requests or Redis.
 
-What does not depend on the identifier is worked out once: for each rule in a :class:`Step`, for the rules that a call
-meets together in a :class:`Chain`. So most calls only add the texts of their keys.
+Everything that does not depend on the identifier is computed once: for each rule in a :class:`Step`, for the rules that
+match together in a :class:`Chain`. So most calls only write their keys.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from .candidates import Candidates
 from .durations import parse_duration
 from .keys import KeyWriter, Partition, prefixes
 from .matching import ValueOf
+from .messages import _
 from .properties import facts_of
 from .rules import Action, FailureMode, Mode, Rule, check_limit, check_partition
 
-# Makes a named tuple from its fields in half the time of the class's own call, and there are many on every check.
+# Makes a named tuple in half the time of its class. Every check makes many.
 new_tuple: Any = tuple.__new__
-# How many different chains a ruleset remembers: whoever chooses a request's properties chooses among them.
+# The number of chains that a ruleset remembers. It is bounded, because clients choose properties and so the chains.
 MOST_CHAINS = 1000
 
 
 class Hit(NamedTuple):
     """One counter to count in.
 
-    ``period`` is in seconds. ``enforced``: exceeding it blocks. ``looked``: a rule by outcome, only looked at before
-    the answer is known. ``member``: the value that a ``count_distinct`` rule counts, None for other rules.
+    ``period`` is in seconds. ``enforced``: exceeding the limit blocks. ``looked``: the rule has a ``response``, so the
+    counter is only read before the response is known. ``member``: the value that a ``count_distinct`` rule counts, None
+    for other rules.
     """
 
     rule: Rule
@@ -46,9 +48,9 @@ class Hit(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a rule asks of a counter, whoever it counts: the fields of a :class:`Hit` but for its key and member.
+    """The terms of a rule for all its counters: the fields of a :class:`Hit` without key and member.
 
-    ``near`` is the use from which on a counter is near its limit.
+    A counter whose use has reached ``near`` is near its limit.
     """
 
     rule: Rule
@@ -64,15 +66,17 @@ class Terms(NamedTuple):
 
 
 def near(rule: Rule, limit: int) -> float:
-    """Return the use from which on a counter is near its limit. Never for ``warn_at`` 0; nor for distinct values, for
-    no counter tells whether a value was new."""
+    """Return the use at which a counter is near its limit, infinity if ``warn_at`` is 0.
+
+    Returns infinity for distinct values as well, because no counter reports whether a value was new.
+    """
     return limit * rule.warn_at / 100 if rule.warn_at and not rule.count_distinct else math.inf
 
 
 class Step:
-    """One rule made ready. ``terms`` are None where a callable computes them for each call.
+    """One rule, prepared. ``terms`` are None if a callable computes them for each call.
 
-    Its counters' keys are the tag of the ``partition``, where there is one, then ``prefix``, then the values of
+    A key of its counters is the tag of the ``partition``, if there is one, then ``prefix``, then the values of
     ``names``.
     """
 
@@ -103,7 +107,7 @@ class Step:
         return self.partition.tag(keys, value_of) + key if self.partition else key
 
     def hit(self, keys: KeyWriter, value_of: ValueOf, context: object) -> Hit | None:
-        """Return the hit, or None when the property that a count_distinct rule counts is missing."""
+        """Return the hit, None if the property that a count_distinct rule counts is missing."""
         member = None
         if self.rule.count_distinct is not None:
             member = _member(self.rule.count_distinct, keys, value_of)
@@ -114,9 +118,10 @@ class Step:
 
 
 class Chain:
-    """Rules that a call meets together, in order, and the skip behind them.
+    """Rules that match a call together, in order, and the skip rule after them.
 
-    ``terms`` are None where they differ from call to call. ``wire`` is room for what a store works out from the terms.
+    ``terms`` are None if they differ from call to call. ``wire`` is a cache for a store, which derives it from the
+    terms.
     """
 
     __slots__ = ("_named", "_partition", "_placed", "_prefixes", "counts_values", "skip", "steps", "terms", "wire")
@@ -128,7 +133,7 @@ class Chain:
         self.terms = tuple(fixed) if len(fixed) == len(self.steps) else None
         self.counts_values = any(step.rule.count_distinct for step in self.steps)
         self.wire: Any = None
-        # Many rules count by the same properties: their values are written once.
+        # Many rules count by the same properties, so their values are written once.
         self._named = tuple(dict.fromkeys(step.names for step in self.steps))
         self._placed = [(step.prefix, self._named.index(step.names)) for step in self.steps]
         self._partition = self.steps[0].partition if self.steps else None
@@ -155,8 +160,10 @@ class Chain:
 
 
 class Hits(Sequence[Hit]):
-    """The hits of a plan. ``keys``, ``terms`` and ``members`` say the same by column; ``chain`` is their chain, None
-    when they were put together by hand."""
+    """The hits of a plan. ``keys``, ``terms`` and ``members`` are its columns.
+
+    ``chain`` is their chain, None if the hits were made one by one.
+    """
 
     __slots__ = ("chain", "keys", "members", "terms")
 
@@ -200,8 +207,10 @@ NONE = Hits((), ())
 
 
 class Plan(NamedTuple):
-    """The hits of one check in order, and the skip rule behind them. ``passed_over`` are the count_distinct rules
-    that matched but whose property is missing."""
+    """The hits of one check in order, and the skip rule after them.
+
+    ``passed_over`` are the count_distinct rules that match, but have no value to count.
+    """
 
     limiter: str
     mode: Mode
@@ -214,9 +223,9 @@ class Plan(NamedTuple):
 class Ruleset:
     """The rules in force for one limiter, in order: enabled ones that have not expired, with their mode.
 
-    ``partition_by`` is a property that all rules which count, count by; see :mod:`keys`. ``version`` is the admin's,
-    for whoever reads a log line later; nothing is decided by it. ``looks_up``: some property is not at hand in a
-    request. ``calls_project``: a limit or a period is a function of the project. Raises InvalidRule.
+    ``partition_by`` is a property in the characteristics of all rules that count, see :mod:`keys`. ``version`` is the
+    version in the admin. It is for log lines and decides nothing. ``looks_up``: a rule uses an expensive property.
+    ``calls_project``: a limit or a period is a function of the project. Raises InvalidRule.
     """
 
     limiter: str
@@ -249,11 +258,11 @@ class Ruleset:
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """All properties that the rules ask for, each once, in order."""
+        """All properties of the rules, each once, in order."""
         return tuple(dict.fromkeys(name for rule in self.rules for name in rule.properties))
 
     def met(self, value_of: ValueOf) -> tuple[Chain, tuple[Rule, ...]]:
-        """Return the chain of the rules that match, and those passed over."""
+        """Return the chain of the rules that match, and the rules passed over."""
         if self._only_chain is not None:
             return self._only_chain, ()
         positions = []
@@ -272,7 +281,7 @@ class Ruleset:
         return self._chain(tuple(positions)), passed_over
 
     def asking(self, value_of: ValueOf) -> Iterator[str]:
-        """Yield each property that :func:`plan` asks for, right before it is asked here.
+        """Yield each property that :func:`plan` reads, right before it is read here.
 
         So a caller can load it first, and loads none that the plan does not reach. A name may come more than once.
         """
@@ -303,7 +312,7 @@ class Ruleset:
 def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
     """Return which rules count this call, up to the first skip that matches.
 
-    Asks ``value_of`` for no property of a rule that is not reached. Raises CallableFailed.
+    Calls ``value_of`` for no property of a rule that is not reached. Raises CallableFailed.
     """
     chain, passed_over = ruleset.met(value_of)
     hits = chain.hits(ruleset.keys, value_of, context) if chain.steps else NONE
@@ -311,7 +320,7 @@ def plan(ruleset: Ruleset, value_of: ValueOf, context: object = None) -> Plan:
 
 
 def counter_keys(ruleset: Ruleset, value_of: ValueOf) -> list[str]:
-    """Return the keys of all counters of this identifier, those behind a skip too."""
+    """Return the keys of all counters of this identifier, including rules after a skip."""
     return [
         step.key(ruleset.keys, value_of)
         for step in ruleset.steps
@@ -346,11 +355,11 @@ def _limit(function: Callable[[object], Any], rule: Rule, context: object) -> in
     try:
         return check_limit(function(context))
     except Exception as error:
-        raise CallableFailed.because(f"the limit of rule {rule.name!r}", error) from error
+        raise CallableFailed.because(_("the limit of rule %(rule)r", rule=rule.name), error) from error
 
 
 def _period(function: Callable[[object], Any], rule: Rule, context: object) -> int:
     try:
         return parse_duration(function(context))
     except Exception as error:
-        raise CallableFailed.because(f"the period of rule {rule.name!r}", error) from error
+        raise CallableFailed.because(_("the period of rule %(rule)r", rule=rule.name), error) from error

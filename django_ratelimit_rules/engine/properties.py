@@ -1,4 +1,4 @@
-"""Properties: one row for each built-in one, how their names are spelled, and the filters after ``|``.
+"""Properties: one row for each built-in property, the spelling of their names, and the filters after ``|``.
 
 A row states facts only. The readers, which need a request, are in the room ``identifiers``.
 """
@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .messages import _, gettext_noop
+
 
 @dataclass(frozen=True, slots=True)
 class Property:
     """A property that rules can use. A name that ends in ``.*`` is a family, whose members a client may not send.
 
-    ``choices`` are all its values, empty for any. ``cheap``: read straight from the request, so conditions on it are
-    evaluated first. ``shared``: strangers have the same value, so a limit by it alone blocks bystanders. ``of_user``:
-    its reader gets the user. ``of_client``: all requests of one client have the same value. ``recorded``: recorded
-    traffic has it, used by a rule or not. ``client_written``: the client chooses the value freely. ``unlogged`` is its
-    value for a request of an access log, for a property that no log can show. ``public`` is its name in published
-    limits, with ``{}`` for the rest of a family's name.
+    ``description`` is a message. ``choices`` are all its values, empty for any. ``cheap``: read straight from the
+    request, so conditions on it are evaluated first. ``shared``: strangers have the same value, so a limit by it alone
+    blocks bystanders. ``of_user``: its reader gets the user. ``of_client``: all requests of one client have the same
+    value. ``recorded``: recorded traffic has it, used by a rule or not. ``client_written``: the client chooses the
+    value freely. ``unlogged`` is its value for a request of an access log, for a property that no log can show.
+    ``public`` is the template of its name in published limits, with ``{}`` for the rest of a family's name.
     """
 
     name: str
@@ -46,40 +48,42 @@ PROPERTIES = {
     for row in (
         Property(
             "ip",
-            "Client address, behind trusted proxies",
+            _("Client address, as trusted proxies report it"),
             cheap=True,
             of_client=True,
             recorded=True,
-            public="client address",
+            public=gettext_noop("client address"),
         ),
         Property(
             "user",
-            "Primary key of the signed-in user, or <anonymous>",
+            _("Primary key of the signed-in user, or <anonymous>"),
             of_user=True,
             of_client=True,
-            public="user (anonymous clients: client address)",
+            public=gettext_noop("user (anonymous clients: client address)"),
         ),
-        Property("method", "HTTP method; HEAD reads as GET", _METHODS, cheap=True, shared=True, recorded=True),
-        Property("path", "Path of the URL, without the query", cheap=True, shared=True, recorded=True),
-        Property("route", "Name of the URL pattern, with its namespace", cheap=True, shared=True, recorded=True),
-        Property("view", "Dotted path of the view function or class", cheap=True, shared=True),
-        Property("host", "Host name the client asked for, without the port", cheap=True, shared=True, recorded=True),
+        Property(
+            "method", _("HTTP method, where HEAD counts as GET"), _METHODS, cheap=True, shared=True, recorded=True
+        ),
+        Property("path", _("Path of the URL, without the query"), cheap=True, shared=True, recorded=True),
+        Property("route", _("Name of the URL pattern, with its namespace"), cheap=True, shared=True, recorded=True),
+        Property("view", _("Dotted path of the view function or class"), cheap=True, shared=True),
+        Property("host", _("Host name the client asked for, without the port"), cheap=True, shared=True, recorded=True),
         Property(
             "is_authenticated",
-            "Whether a user is signed in",
+            _("Whether a user is signed in"),
             _YES_NO,
             shared=True,
             of_user=True,
             of_client=True,
-            public="whether signed in",
+            public=gettext_noop("whether signed in"),
         ),
         Property(
-            "is_staff", "Whether the user may enter the admin", _YES_NO, shared=True, of_user=True, of_client=True
+            "is_staff", _("Whether the user may enter the admin"), _YES_NO, shared=True, of_user=True, of_client=True
         ),
         # A log shows neither the secret nor the headers of a preflight.
         Property(
             "bypass",
-            "Whether the request carries the bypass header's secret",
+            _("Whether the request carries the bypass header's secret"),
             _YES_NO,
             cheap=True,
             shared=True,
@@ -87,25 +91,48 @@ PROPERTIES = {
         ),
         Property(
             "preflight",
-            "Whether a browser asks for permission to send a cross-origin request",
+            _("Whether a browser asks for permission to send a cross-origin request"),
             _YES_NO,
             cheap=True,
             shared=True,
             unlogged="0",
         ),
-        Property("header.*", "A request header: header.x-team", cheap=True, client_written=True, public="`{}` header"),
         Property(
-            "query.*", "A parameter of the URL: query.q", cheap=True, client_written=True, public="`{}` parameter"
+            "header.*",
+            _("A request header: header.x-team"),
+            cheap=True,
+            client_written=True,
+            public=gettext_noop("`{}` header"),
         ),
-        Property("cookie.*", "A cookie: cookie.sessionid", cheap=True, client_written=True, public="`{}` cookie"),
-        Property("post.*", "A field of a form body: post.email", client_written=True, public="`{}` field"),
+        Property(
+            "query.*",
+            _("A parameter of the URL: query.q"),
+            cheap=True,
+            client_written=True,
+            public=gettext_noop("`{}` parameter"),
+        ),
+        Property(
+            "cookie.*",
+            _("A cookie: cookie.sessionid"),
+            cheap=True,
+            client_written=True,
+            public=gettext_noop("`{}` cookie"),
+        ),
+        Property(
+            "post.*", _("A field of a form body: post.email"), client_written=True, public=gettext_noop("`{}` field")
+        ),
         Property(
             "json.*",
-            "A value in a JSON body, nested by dots: json.user.email",
+            _("A value in a JSON body, nested by dots: json.user.email"),
             client_written=True,
-            public="`{}` value",
+            public=gettext_noop("`{}` value"),
         ),
-        Property("kwarg.*", "A keyword argument of the URL pattern: kwarg.pk", cheap=True, public="`{}` of the URL"),
+        Property(
+            "kwarg.*",
+            _("A keyword argument of the URL pattern: kwarg.pk"),
+            cheap=True,
+            public=gettext_noop("`{}` of the URL"),
+        ),
     )
 }
 # A property of the project: its provider may read the body, load the session or query the database.
@@ -117,20 +144,32 @@ MAX_NAME = 200
 
 
 def normalise(name: object) -> str:
-    """Return a property's name in its one spelling: header names in lower case with hyphens, filters without blanks.
+    """Return a property's name in its canonical spelling: header names in lower case with hyphens, filters without
+    blanks.
 
-    Raises TypeError for what is no text; ValueError for an empty name, one over 200 characters, one with control
-    characters, or an unknown filter.
+    Raises TypeError for a value that is not a string. Raises ValueError for an empty name, a name over 200 characters,
+    a name with control characters, or an unknown filter.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a property's name must be a text, not {type(name).__name__}")
+        raise TypeError(_("a property's name must be a string, not %(type)s", type=type(name).__name__))
     base, *filters = [part.strip() for part in name.split("|")]
     if not base or len(name) > MAX_NAME or not name.isprintable():
-        raise ValueError(f"{name[:MAX_NAME]!r} is not a property name: it has 1 to {MAX_NAME} printable characters")
+        raise ValueError(
+            _(
+                "%(name)r is not a property name: it has 1 to %(most)s printable characters",
+                name=name[:MAX_NAME],
+                most=MAX_NAME,
+            )
+        )
     for filter_name in filters:
         if filter_name not in FILTERS:
             raise ValueError(
-                f"property {name!r}: unknown filter {filter_name!r}; there are {', '.join(sorted(FILTERS))}"
+                _(
+                    "property %(name)r: unknown filter %(filter)r, use one of %(known)s",
+                    name=name,
+                    filter=filter_name,
+                    known=", ".join(sorted(FILTERS)),
+                )
             )
     if base[:7].lower() == "header.":
         # HTTP header names have no case, and WSGI servers cannot tell "-" from "_".
@@ -156,7 +195,7 @@ def facts_of(name: str) -> Property:
 
 
 def is_client_written(name: str) -> bool:
-    """Tell whether a client chose this property's value freely: headers, cookies, query and body."""
+    """Return whether a client chose this property's value freely: headers, cookies, query and body."""
     return facts_of(name).client_written
 
 

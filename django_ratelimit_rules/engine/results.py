@@ -1,4 +1,4 @@
-"""What a check says: tallies come in from the counters, a :class:`Result` goes out. The table of actions lives here."""
+"""The decision of a check: tallies of the counters go in, and a :class:`Result` comes out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Number = int | float
 
 
 class Outcome(Word):
-    """What a caller should do."""
+    """The action that a caller should take."""
 
     ALLOW = "allow"
     BLOCK = "block"
@@ -24,10 +24,11 @@ new_draft = object.__new__
 
 
 class Tally(NamedTuple):
-    """What one counter says after a hit.
+    """The state of one counter after a hit.
 
-    ``used`` and ``count`` as in Evaluation; ``reset_ms`` milliseconds to the end of the window or ban (for a bucket,
-    until it is full); ``retry_ms`` until a call of this cost could pass, -1 when it never could.
+    ``used`` and ``count`` are as in Evaluation. ``reset_ms`` is the time to the end of the window or ban, for a bucket
+    until it is full, in milliseconds. ``retry_ms`` is the time until a call of this cost could pass, -1 if it never
+    could.
     """
 
     used: Number
@@ -41,10 +42,11 @@ class Tally(NamedTuple):
 class Evaluation(NamedTuple):
     """The outcome of one counted rule.
 
-    ``action`` is the rule's configured action, ``result`` what it did to this call. ``count`` is the cost of all calls
-    that reached the rule in its window, refused ones included; ``used`` what accepted calls were charged;
-    ``remaining`` is ``limit - used``, never below 0. Ints, unless a fractional cost was charged. ``period`` is in whole
-    seconds, ``reset_after`` in seconds (float): the end of the window or ban; for a bucket, when it is full again.
+    ``action`` is the rule's configured action, ``result`` its effect on this call. ``count`` is the cost of all calls
+    that reached the rule in its window, including blocked calls. ``used`` is the cost charged to allowed calls.
+    ``remaining`` is ``limit - used``, never below 0. These are ints, unless a fractional cost was charged. ``period``
+    is in whole seconds. ``reset_after`` is in seconds (float), to the end of the window or ban, for a bucket until it
+    is full again.
     """
 
     rule: str
@@ -62,16 +64,17 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The answer of a limiter. Nothing but settling changes it: it is frozen for callers and observers.
+    """The answer of a limiter. It is frozen for callers and observers, and only settling changes it.
 
-    ``action`` is what the caller should do. ``matched``: a rule matched, a skip included. ``exceeded``: an evaluation
-    exceeded, a log rule's included. ``error``: the check failed and the failure mode answered. ``rule``: the name of
-    the rule that ended the check, else of the last one evaluated, else None. ``most_restrictive``: the limit evaluation
-    nearest to blocking, None when no limit rule counted or none enforces. ``retry_after``: when blocked, the seconds
-    (float) until a call of this ``cost`` could pass, None when it never could. ``pending`` are the hits that
-    ``Limiter.settle`` may still charge once the answer is known. ``decision`` is the id under which the admin explains
-    a refusal for an hour, None where none was kept. ``near`` are the positions of evaluations that are within
-    their limit but near it.
+    ``action`` is the action that the caller should take. ``matched``: a rule matched, a skip included. ``exceeded``: an
+    evaluation exceeded, a log rule's included. ``error``: the check failed and the failure mode decided. ``rule`` is
+    the name of the rule that ended the check, or else of the last rule evaluated, None if no rule was evaluated.
+
+    ``most_restrictive`` is the limit evaluation nearest to blocking. It is None if no limit rule counted, and if none
+    enforces. ``retry_after``: when blocked, the seconds (float) until a call of this ``cost`` could pass, None if it
+    never could. ``pending`` are the hits that ``Limiter.settle`` may still charge once the response is known.
+    ``decision`` is the id under which the admin explains a blocked call for an hour, None if no explanation was kept.
+    ``near`` are the positions of evaluations that are within their limit but near it.
     """
 
     limiter: str
@@ -92,14 +95,14 @@ class Result:
 
     @property
     def blocked(self) -> bool:
-        """Whether the caller should refuse the call."""
+        """Whether the caller should reject the call."""
         return self.action is BLOCK
 
 
 class _Draft:
-    """A result while it is made, with the slots of :class:`Result`, which it then becomes.
+    """A result while it is made, with the slots of :class:`Result`. Its class becomes :class:`Result` at the end.
 
-    A frozen dataclass takes five times as long to fill, on every check.
+    Filling a frozen dataclass takes five times as long, on every check.
     """
 
     __slots__ = tuple(Result.__dataclass_fields__)
@@ -165,27 +168,31 @@ def decide(
 
 
 def explained(result: Result, decision: str) -> None:
-    """Give a result the id under which it is explained, before anyone else sees it."""
+    """Set the id of a result's explanation, before other code gets the result."""
     object.__setattr__(result, "decision", decision)
 
 
 def take_pending(result: Result) -> tuple[Hit, ...]:
-    """Return the hits that wait for the answer, and leave none: a result settles once."""
+    """Return the hits that wait for the response, and remove them, because a result settles once."""
     hits = result.pending
     object.__setattr__(result, "pending", ())
     return hits
 
 
 def charged(result: Result, hits: Sequence[Hit], tallies: Sequence[Tally]) -> None:
-    """Update a result, which blocks nothing, to the tallies of its counters after they were charged by outcome."""
+    """Update a result that does not block to the tallies of its counters after the response was charged."""
     now = {hit.rule.name: tally for hit, tally in zip(hits, tallies, strict=False)}
     if not now:
         return
-    evaluations = tuple(_now(one, now[one.rule]) if one.rule in now else one for one in result.evaluations)
+    evaluations = tuple(
+        _now(evaluation, now[evaluation.rule]) if evaluation.rule in now else evaluation
+        for evaluation in result.evaluations
+    )
     object.__setattr__(result, "evaluations", evaluations)
     if result.most_restrictive is not None:
-        limits = [one for one in evaluations if one.action is Action.LIMIT]
-        object.__setattr__(result, "most_restrictive", min(limits, key=lambda one: one.remaining / one.limit))
+        limits = [evaluation for evaluation in evaluations if evaluation.action is Action.LIMIT]
+        nearest = min(limits, key=lambda evaluation: evaluation.remaining / evaluation.limit)
+        object.__setattr__(result, "most_restrictive", nearest)
 
 
 def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
@@ -200,7 +207,7 @@ def _now(evaluation: Evaluation, tally: Tally) -> Evaluation:
 def failed(
     limiter: str, mode: Mode, failure_mode: FailureMode, cost: Number = 1, retry_after: float | None = None
 ) -> Result:
-    """Return the result of a check that failed, as the failure mode has it (``local`` without counters allows)."""
+    """Return the result of a check that failed, according to the failure mode. ``local`` without counters allows."""
     blocks = failure_mode is FailureMode.CLOSED and mode is Mode.ENFORCE
     return Result(
         limiter,

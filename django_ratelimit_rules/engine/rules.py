@@ -1,6 +1,7 @@
-"""Rules and rulesets as values: a rule checks itself when it is made, so that a bad one never reaches a request.
+"""Rules as values: a rule checks itself when it is made, so that an invalid rule never reaches a request.
 
-The one validator of the app: the admin, the file tier and code all make a :class:`Rule` and show what it says.
+This is the only validator of the app. The admin, the rules file and code all make a :class:`Rule`, and show the reasons
+of its InvalidRule.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .algorithms import ALGORITHMS, DISTINCT_VALUES, Algorithm
 from .durations import parse_duration
 from .fields import SPECS, FieldSpec, Kind, of_kind
 from .matching import Match, Matcher, compile_match
+from .messages import _, filled, message_of
 from .properties import normalise
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
@@ -26,7 +28,10 @@ MAX_LIMIT = 10**12
 
 
 class Word(StrEnum):
-    """A text of a fixed vocabulary, hashed as the text it is: an Enum's own hash is a Python call, on every check."""
+    """A string of a fixed vocabulary, hashed as a string.
+
+    An Enum's own hash is a Python call, and every check hashes such strings.
+    """
 
     __hash__ = str.__hash__
 
@@ -47,7 +52,7 @@ class Mode(Word):
     OFF = "off"
 
 
-# On every check; in Python 3.11 a member of an Enum takes as long to find as three functions to call.
+# Every check compares with it. In Python 3.11 the look-up of an Enum's member takes as long as three function calls.
 OFF = Mode.OFF
 
 
@@ -67,10 +72,10 @@ Period = int | Callable[..., Any]
 class Rule:
     """One rule of a limiter.
 
-    ``limit`` is an integer from 0 to 10^12 and ``period`` a duration (seconds, ``"5m"``, timedelta; kept as seconds);
-    both may be callables in code. ``ban_for`` is a duration. ``characteristics`` are the properties counted by, in
-    order. ``expires_at`` is a datetime or ISO 8601 text with an offset. ``warn_at`` is the percentage of the limit at
-    which ``signals.near_limit`` is sent, 0 for never. Raises InvalidRule, a ValueError.
+    ``limit`` is an integer from 0 to 10^12. ``period`` is a duration: seconds, ``"5m"`` or a timedelta. It is kept as
+    seconds. Both may be callables in code. ``ban_for`` is a duration. ``characteristics`` are the properties that it
+    counts by, in order. ``expires_at`` is a datetime or an ISO 8601 string with an offset. ``warn_at`` is the
+    percentage of the limit at which ``signals.near_limit`` is sent, 0 for never. Raises InvalidRule, a ValueError.
     """
 
     name: str
@@ -102,7 +107,7 @@ class Rule:
             raise InvalidRule(error.field, error.reason, rule=name) from error.__cause__
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether ``expires_at`` has come: the rule is then as if it were not there."""
+        """Whether ``expires_at`` has passed. An expired rule is ignored."""
         return self.expires_at is not None and self.expires_at <= now
 
     def _normalise(self) -> None:
@@ -121,19 +126,28 @@ class Rule:
         """Reject fields that rules of this action don't take."""
         for spec in unused:
             if getattr(self, spec.name) != spec.default:
-                reason = "counts nothing and takes" if self.action is Action.SKIP else "takes"
-                raise InvalidRule(spec.name, f"a {self.action} rule {reason} no {spec.name}")
+                if self.action is Action.SKIP:
+                    raise InvalidRule(
+                        spec.name, _("a skip rule counts nothing and takes no %(field)s", field=spec.name)
+                    )
+                raise InvalidRule(
+                    spec.name,
+                    _("a %(action)s rule takes no %(field)s", action=self.action.value, field=spec.name),
+                )
 
     def _check_options(self, options: Sequence[FieldSpec]) -> None:
         """Check the fields that only some actions take."""
         for spec in options:
             if spec.required and getattr(self, spec.name) is None:
-                raise InvalidRule(spec.name, f"a {self.action} rule needs a {spec.name}")
+                raise InvalidRule(
+                    spec.name,
+                    _("a %(action)s rule needs a %(field)s", action=self.action.value, field=spec.name),
+                )
         for spec in options:
             if not spec.is_first:
                 self._check(spec)
-        # From the last to the first: a rule is repaired field by field, and without the earlier field the later one
-        # would look right.
+        # From the last to the first, because rules are repaired field by field: without the earlier field, the later
+        # field would look valid.
         for spec in reversed(options):
             if spec.requirements and getattr(self, spec.name) != spec.default:
                 self._check_requirements(spec)
@@ -142,16 +156,16 @@ class Rule:
         for name, allowed, reason in spec.requirements:
             if getattr(self, name) not in allowed():
                 works = ", ".join(map(str, allowed()))
-                raise InvalidRule(spec.name, reason.format(getattr(self, name), allowed=works))
+                raise InvalidRule(spec.name, filled(reason, value=str(getattr(self, name)), allowed=works))
 
     def _check(self, spec: FieldSpec) -> None:
-        """Check one field, and put its value into its one form."""
+        """Check one field, and convert its value to its canonical form."""
         value = getattr(self, spec.name)
         if value is None and spec.default is None:
             return
         if spec.computed and callable(value):
             if inspect.iscoroutinefunction(value):
-                raise InvalidRule(spec.name, "must be a plain function, because planning awaits nothing")
+                raise InvalidRule(spec.name, _("must be a regular function: async functions are not supported here"))
             return
         if spec.kind is _CONDITIONS:
             matcher = compile_match(value, field=spec.name)
@@ -186,8 +200,11 @@ def check_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidRule(
             what,
-            f"{name!r} is not a valid name: start with a lower-case letter, then use up to 63 lower-case letters,"
-            " digits and underscores",
+            _(
+                "%(value)s is not a valid name: start with a lower-case letter, then use up to 63 lower-case letters,"
+                " digits and underscores",
+                value=repr(name),
+            ),
         )
     return name
 
@@ -195,35 +212,40 @@ def check_name(name: object, what: str) -> str:
 def check_limit(limit: object, what: str = "limit") -> int:
     """Return a limit. Raises InvalidRule unless it is an integer from 0 to 10^12."""
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidRule(what, f"must be a whole number, not {limit!r}")
+        raise InvalidRule(what, _("must be a whole number, not %(value)s", value=repr(limit)))
     if not 0 <= limit <= MAX_LIMIT:
-        raise InvalidRule(what, f"{limit} is out of range: use 0 to 10^12 (0 lets nothing through)")
+        raise InvalidRule(what, _("%(value)s is out of range: use 0 to 10^12 (0 blocks every call)", value=str(limit)))
     return limit
 
 
 def check_unique_names(rules: Iterable[Rule]) -> None:
-    """Raise InvalidRule when two rules of one tier have one name."""
+    """Raise InvalidRule if two rules of one tier have the same name."""
     seen: set[str] = set()
     for rule in rules:
         if rule.name in seen:
             raise InvalidRule(
-                "name", f"the name {rule.name!r} is used twice; rule names are unique within a tier", rule=rule.name
+                "name",
+                _("the name %(rule)r is used twice: rule names are unique within a tier", rule=rule.name),
+                rule=rule.name,
             )
         seen.add(rule.name)
 
 
 def check_partition(partition_by: object, rules: Iterable[Rule]) -> str | None:
-    """Return the property that partitions a ruleset, None when there is none.
+    """Return the property that partitions a ruleset, None if it is not partitioned.
 
-    Raises InvalidRule for what is no property, and unless all rules that count do so by it: a counter's values would be
-    in several places otherwise, each with the whole limit.
+    Raises InvalidRule for an invalid property. Raises InvalidRule also if a rule counts, but not by this property: its
+    values would be in several partitions, each with the whole limit.
     """
     if partition_by is None or partition_by == "":
         return None
     name = _property("partition_by", partition_by)
     for rule in rules:
         if rule.counts and name not in rule.characteristics:
-            raise InvalidRule("partition_by", f"rule {rule.name!r} does not count by {name!r}; all rules must")
+            raise InvalidRule(
+                "partition_by",
+                _("rule %(rule)r does not count by %(property)r: all rules must", rule=rule.name, property=name),
+            )
     return name
 
 
@@ -232,7 +254,8 @@ def _member(what: str, value: object) -> Any:
     chosen = choices.get(value) if isinstance(value, str) else None
     if chosen is None:
         names = ", ".join(dict.fromkeys(choices.values()))
-        raise InvalidRule(what, f"unknown {what} {value!r}; use one of {names}")
+        reason = _("unknown %(field)s %(value)s, use one of %(known)s", field=what, value=repr(value), known=names)
+        raise InvalidRule(what, reason)
     return chosen
 
 
@@ -240,15 +263,16 @@ def _property(what: str, name: object) -> str:
     try:
         return normalise(name)
     except (TypeError, ValueError) as error:
-        raise InvalidRule(what, str(error)) from error
+        raise InvalidRule(what, message_of(error)) from error
 
 
 def _properties(what: str, names: object) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
-        raise InvalidRule(what, f'must be a list of properties, such as ["user"], not {names!r}')
+        reason = _('must be a list of properties, such as ["user"], not %(value)s', value=repr(names))
+        raise InvalidRule(what, reason)
     properties = tuple(_property(what, name) for name in names)
     if len(set(properties)) < len(properties):
-        raise InvalidRule(what, f"names a property twice: {', '.join(properties)}")
+        raise InvalidRule(what, _("names a property twice: %(properties)s", properties=", ".join(properties)))
     return properties
 
 
@@ -256,7 +280,7 @@ def _duration(what: str, value: object) -> int:
     try:
         return parse_duration(value, what=what)
     except (TypeError, ValueError) as error:
-        raise InvalidRule(what, str(error)) from error
+        raise InvalidRule(what, message_of(error)) from error
 
 
 def _moment(what: str, value: object) -> datetime:
@@ -264,43 +288,49 @@ def _moment(what: str, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise InvalidRule(what, f"{value!r} is not an ISO 8601 date and time") from error
+            reason = _("%(value)s is not an ISO 8601 date and time", value=repr(value))
+            raise InvalidRule(what, reason) from error
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRule(
-            what, f"needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not {value!r}"
+            what,
+            _(
+                "needs a date and time with an offset, such as 2027-01-31T12:00:00+00:00, not %(value)s",
+                value=repr(value),
+            ),
         )
     return value
 
 
 def _percent(what: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        raise InvalidRule(what, f"must be a whole percentage from 0 (never) to 100, not {value!r}")
+        reason = _("must be a whole percentage from 0 (never) to 100, not %(value)s", value=repr(value))
+        raise InvalidRule(what, reason)
     return value
 
 
 def _flag(what: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InvalidRule(what, f"must be true or false, not {value!r}")
+        raise InvalidRule(what, _("must be true or false, not %(value)s", value=repr(value)))
     return value
 
 
 def _note(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidRule(what, f"must be a text, not {type(value).__name__}")
+        raise InvalidRule(what, _("must be a string, not %(type)s", type=type(value).__name__))
     return value
 
 
-# In Python 3.11 a member of an Enum takes as long to find as three functions to call.
+# In Python 3.11 the look-up of an Enum's member takes as long as three function calls.
 _CONDITIONS = Kind.CONDITIONS
 _MATCHERS = {"match": "matcher", "response": "response_matcher"}
-# Two actions are read by their older names as well, and never written by them.
+# Older names of two actions are accepted, and never written.
 _ACTIONS = {**{action.value: action for action in Action}, "block": Action.LIMIT, "allow": Action.SKIP}
 CHOICES: dict[str, Mapping[str, str]] = {"action": _ACTIONS, "algorithm": ALGORITHMS}
-# By kind: a function of a field's name and value that returns the value in its one form, or raises InvalidRule.
+# By kind: a function of a field's name and value. It returns the value in its canonical form, or raises InvalidRule.
 CHECKS: dict[Kind, Callable[[str, Any], object]] = {
     Kind.NAME: lambda what, value: check_name(value, what),
     Kind.CHOICE: _member,
-    # Copied, so that nobody can change a rule's conditions after they were compiled.
+    # Copied, so that no caller can change a rule's conditions after they were compiled.
     Kind.CONDITIONS: lambda what, value: copy.deepcopy(value),
     Kind.PROPERTIES: _properties,
     Kind.PROPERTY: _property,
@@ -318,10 +348,11 @@ def as_rule(rule: Rule | Mapping[str, Any]) -> Rule:
     if isinstance(rule, Rule):
         return rule
     if not isinstance(rule, Mapping):
-        raise InvalidRule("rule", f"must be an object of fields, not {type(rule).__name__}")
+        raise InvalidRule("rule", _("must be an object of fields, not %(type)s", type=type(rule).__name__))
     unknown = [str(key) for key in rule if key not in SPECS]
     if unknown:
-        raise InvalidRule(unknown[0], f"unknown field; a rule has {', '.join(SPECS)}", rule=str(rule.get("name")))
+        reason = _("unknown field: a rule has %(fields)s", fields=", ".join(SPECS))
+        raise InvalidRule(unknown[0], reason, rule=str(rule.get("name")))
     if "name" not in rule:
-        raise InvalidRule("name", "a rule needs a name")
+        raise InvalidRule("name", _("a rule needs a name"))
     return Rule(**rule)

@@ -1,4 +1,8 @@
-"""A rule as a sentence: what the admin, the lists and the documentation say about it."""
+"""A rule as a sentence, for the admin, the lists and the documentation.
+
+A rule or its conditions go in, and a message in English comes out. Each template is a whole sentence or clause. A
+clause that follows takes the sentence before it as a placeholder, so that translators can move it.
+"""
 
 from __future__ import annotations
 
@@ -9,42 +13,81 @@ from .algorithms import DEFAULT
 from .durations import spell_duration
 from .fields import SPECS, Kind
 from .matching import NOT, OPERATORS, Match, Operand, operator_of
+from .messages import Grouped, Message, _, all_of, any_of, commas, filled, gettext_noop
 from .rules import Action, Rule
+
+# By action, by whether the rule counts different values, and by whether it has characteristics.
+COUNTING = {
+    (Action.LIMIT, False, False): gettext_noop("limit %(limit)s per %(period)s for everyone together"),
+    (Action.LIMIT, False, True): gettext_noop("limit %(limit)s per %(period)s by %(properties)s"),
+    (Action.LIMIT, True, False): gettext_noop(
+        "limit %(limit)s different %(counted)s per %(period)s for everyone together"
+    ),
+    (Action.LIMIT, True, True): gettext_noop("limit %(limit)s different %(counted)s per %(period)s by %(properties)s"),
+    (Action.LOG, False, False): gettext_noop("log above %(limit)s per %(period)s for everyone together"),
+    (Action.LOG, False, True): gettext_noop("log above %(limit)s per %(period)s by %(properties)s"),
+    (Action.LOG, True, False): gettext_noop(
+        "log above %(limit)s different %(counted)s per %(period)s for everyone together"
+    ),
+    (Action.LOG, True, True): gettext_noop(
+        "log above %(limit)s different %(counted)s per %(period)s by %(properties)s"
+    ),
+}
 
 
 def sentence(rule: Rule) -> str:
     """Return one sentence: ``limit 100 per 1 min by org when plan is free``."""
-    parts = [_counting(rule) if rule.action is not Action.SKIP else "skip: let through uncounted"]
-    when = match_phrase(rule.match)
-    if when:
-        parts.append("when " + when)
+    text = _("skip: let through uncounted") if rule.action is Action.SKIP else _counting(rule)
+    conditions = match_phrase(rule.match)
+    if conditions:
+        text = _("%(rule)s when %(conditions)s", rule=text, conditions=conditions)
     if rule.response is not None:
-        answer = match_phrase(rule.response)
-        parts.append("charged by the answer" + (" when " + answer if answer else ""))
+        text = _charged(text, match_phrase(rule.response))
     for spec in SPECS.values():
         value = getattr(rule, spec.name)
         if spec.phrase and value != spec.default:
-            parts.append(spec.phrase.format(spell_duration(value) if spec.kind is Kind.DURATION else _value(value)))
-    return ", ".join([" ".join(parts[:2]), *parts[2:]]) if when else ", ".join(parts)
+            shown = spell_duration(value) if spec.kind is Kind.DURATION else _value(value)
+            text = filled(spec.phrase, rule=text, value=shown)
+    return text
 
 
-def _counting(rule: Rule) -> str:
-    limit = "a computed limit" if callable(rule.limit) else f"{rule.limit:,}"
-    period = "a computed period" if callable(rule.period) or rule.period is None else spell_duration(rule.period)
-    what = f" different {rule.count_distinct}" if rule.count_distinct else ""
-    by = "by " + ", ".join(rule.characteristics) if rule.characteristics else "for everyone together"
-    verb = "limit" if rule.action is Action.LIMIT else "log above"
-    how = "" if rule.algorithm is DEFAULT else f" ({rule.algorithm.label})"
-    return f"{verb} {limit}{what} per {period} {by}{how}"
+def _counting(rule: Rule) -> Message:
+    text = filled(
+        COUNTING[rule.action, rule.count_distinct is not None, bool(rule.characteristics)],
+        limit=_("a computed limit") if rule.limit is None or callable(rule.limit) else Grouped(rule.limit),
+        period=_("a computed period") if rule.period is None or callable(rule.period) else spell_duration(rule.period),
+        counted=rule.count_distinct,
+        properties=", ".join(rule.characteristics),
+    )
+    if rule.algorithm is DEFAULT:
+        return text
+    return _("%(rule)s (%(algorithm)s)", rule=text, algorithm=rule.algorithm.label)
+
+
+def _charged(text: str, conditions: str) -> Message:
+    if not conditions:
+        return _("%(rule)s, charged by the answer", rule=text)
+    return _("%(rule)s, charged by the answer when %(conditions)s", rule=text, conditions=conditions)
 
 
 def match_phrase(match: Match) -> str:
-    """Return conditions as words, empty when everything matches."""
+    """Return conditions as words. Returns an empty string if everything matches."""
     alternatives = [match] if isinstance(match, Mapping) else match
-    phrases = [" and ".join(_condition(name, value) for name, value in each.items()) for each in alternatives]
-    if "" in phrases:
-        return ""
-    return " or ".join(f"({phrase})" if len(phrases) > 1 and " and " in phrase else phrase for phrase in phrases)
+    phrases = []
+    for alternative in alternatives:
+        conditions = [_condition(name, condition) for name, condition in alternative.items()]
+        if not conditions:
+            return ""
+        several = len(conditions) > 1 or any(map(_has_several_operators, alternative.values()))
+        phrase = all_of(conditions)
+        phrases.append(_("(%(conditions)s)", conditions=phrase) if several and len(alternatives) > 1 else phrase)
+    return any_of(phrases)
+
+
+def _has_several_operators(condition: object) -> bool:
+    while isinstance(condition, Mapping) and len(condition) == 1:
+        (condition,) = condition.values()
+    return isinstance(condition, Mapping)
 
 
 def _condition(name: str, condition: object, negated: bool = False) -> str:
@@ -53,10 +96,10 @@ def _condition(name: str, condition: object, negated: bool = False) -> str:
     if isinstance(condition, (list, tuple)):
         return _operator(name, "in", condition, negated)
     if not isinstance(condition, Mapping):
-        return f"{name} {OPERATORS['eq'].phrases[negated]} {_value(condition)}"
+        return filled(OPERATORS["eq"].phrases[negated], property=name, value=_value(condition))
     if negated and len(condition) > 1:
-        return f"not ({_condition(name, condition)})"
-    return " and ".join(_operator(name, operator, operand, negated) for operator, operand in condition.items())
+        return _("not (%(conditions)s)", conditions=_condition(name, condition))
+    return all_of([_operator(name, operator, operand, negated) for operator, operand in condition.items()])
 
 
 def _operator(name: str, operator: str, operand: object, negated: bool) -> str:
@@ -66,17 +109,20 @@ def _operator(name: str, operator: str, operand: object, negated: bool) -> str:
         return _condition(name, operand, negated)
     row = operator_of(operator)
     if row is None:
-        raise InvalidRule("match", f"unknown operator {operator!r}")
+        raise InvalidRule("match", _("unknown operator %(operator)s", operator=repr(operator)))
     if row.operand is Operand.FLAG:
-        return f"{name} {row.phrases[bool(operand) is negated]}"
-    return f"{name} {row.phrases[negated]} {_value(operand)}"
+        return filled(row.phrases[bool(operand) is negated], property=name)
+    return filled(row.phrases[negated], property=name, value=_value(operand))
 
 
 def _value(value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return "(" + ", ".join(_value(member) for member in value) + ")"
+        members = [_value(member) for member in value]
+        if any(isinstance(member, Message) for member in members):
+            return _("(%(values)s)", values=commas(members))
+        return "(" + ", ".join(members) + ")"
     if value is None:
-        return "missing"
+        return _("missing")
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)

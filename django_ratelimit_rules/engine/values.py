@@ -1,7 +1,7 @@
-"""Canonical texts of identifier values.
+"""Canonical strings of identifier values.
 
-Values go in as an application or a request has them; one canonical text comes out, which is all that matching and
-counter keys ever see.
+Values of an application or a request go in, and one canonical string for each comes out. Matching and counter keys use
+this string only.
 """
 
 from __future__ import annotations
@@ -9,49 +9,58 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from hashlib import blake2b
 
-# Tuples of types for isinstance: what holds other values has no one text that could be compared or counted by.
+from .messages import _
+
+# Tuples of types for isinstance. A container has no single string to compare or count by.
 _CONTAINERS = (Mapping, Sequence, Set, MappingView, Iterator)
 _TEXTS = (str, bytes, bytearray, memoryview)
 
-# What a request's user property says of an anonymous user.
+# The user property of a request without a signed-in user.
 ANONYMOUS = "<anonymous>"
 
-# What is longer is cut before it is matched: patterns meet what clients send, and a body may have megabytes.
+# Longer values are cut before they are matched, because a body may have megabytes.
 MAX_TEXT = 8192
-# Where the characters begin that nobody writes and no pattern looks for: Unicode's private use area.
+# The first character of Unicode's private use area. No client writes these characters, and no pattern matches them.
 _PRIVATE = 0xE000
 
 
 def canonical(value: object, name: str) -> str | None:
-    """Return the one text of ``value``: None is missing, True is ``1``, a Django model instance its primary key.
+    """Return the canonical string of ``value``. True is ``1``, and a Django model instance is its primary key.
 
-    Raises TypeError, naming the property, for containers.
+    Returns None for a missing value. Raises TypeError with the property's name for containers.
     """
-    # First what most values are: all the questions below take longer than a counter's key.
+    # Check the most frequent types first, because all checks below take longer than a counter's key.
     if type(value) is str:
         return value
     if type(value) is int:
         return str(value)
-    # By isinstance, because a lazy object that stands for None is not None itself.
+    # By isinstance, because a lazy object that wraps None is not None itself.
     if isinstance(value, type(None)):
         return None
     if isinstance(value, bool):
         return "1" if value else "0"
     if _is_container(value):
         raise TypeError(
-            f"property {name!r} is a {type(value).__name__}: a value must be a single fact"
-            " (text, number, boolean, None or a model instance), so that it can be compared and counted by"
+            _(
+                "property %(name)s is a %(type)s: a value must be a string, a number, a boolean, None or a model "
+                "instance, so that it can be compared and counted by",
+                name=repr(name),
+                type=type(value).__name__,
+            )
         )
     if hasattr(value, "_meta") and hasattr(value, "pk"):
         return canonical(value.pk, name)
     if getattr(value, "is_anonymous", False) is True:
-        # Django's AnonymousUser: as text it would be one user for all anonymous clients.
+        # Django's AnonymousUser. Its string would be one user for all anonymous clients.
         return ANONYMOUS
     return str(value)
 
 
 def bounded(text: str | None) -> str | None:
-    """Return a text, or the first 8,192 characters of a longer one and a digest of it all, so that two stay two."""
+    """Return a string of at most 8,192 characters unchanged, and of a longer string the start and a digest.
+
+    The digest is of the whole string, so that different strings stay different.
+    """
     if text is None or len(text) <= MAX_TEXT:
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -60,7 +69,7 @@ def bounded(text: str | None) -> str | None:
 
 def _is_container(value: object) -> bool:
     if isinstance(value, _TEXTS) or type(value).__name__ == "__proxy__":
-        # __proxy__ is Django's lazy text, which has all methods of one without being one.
+        # __proxy__ is Django's lazy string, which has the methods of a string but is not an instance.
         return False
     return isinstance(value, _CONTAINERS) or (hasattr(value, "__iter__") and hasattr(value, "__len__"))
 

@@ -1,6 +1,6 @@
-"""What one process needs whatever it limits. Knows neither rules nor requests.
+"""Services of one process for all limiters. Knows neither rules nor requests.
 
-``reset`` lists the state of the process; ``background`` is the daemon thread; ``threads`` runs project code; ``steps``
-drives code that is written once for blocking and for async callers; ``clock`` returns the time that rules go by;
-``log_sampling`` thins out log lines; ``language`` translates.
+``reset`` lists the state of the process. ``background`` is the daemon thread. ``threads`` runs project code. ``steps``
+drives code that is written once for blocking and for async callers. ``clock`` returns the time for rules.
+``log_sampling`` limits the number of log lines. ``language`` translates messages.
 """

@@ -1,7 +1,7 @@
 """The one daemon thread of a process, and the tasks that it calls.
 
-Functions go in, each with how many seconds apart it is to be called; nothing comes out. The thread starts with the
-first check (never at import) and again after a fork. What the tasks do is not known here.
+Functions go in, each with its interval in seconds. Nothing comes out. The thread starts with the first check (never at
+import) and again after a fork. Knows nothing of the tasks' work.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ logger = logging.getLogger(__name__)
 # The thread wakes up twice per REFRESH_SECONDS, within these bounds.
 SHORTEST_SLEEP = 0.05
 LONGEST_SLEEP = 5.0
-# How long a fork waits for the thread at most.
+# The longest time in seconds that a fork waits for the thread.
 FORK_WAITS = 3.0
 
 
 class Task:
-    """A function that the thread calls, and how many seconds apart. ``called`` is when, by the monotonic clock."""
+    """A function that the thread calls, and its interval in seconds.
+
+    ``called`` is the monotonic time of the last call.
+    """
 
     def __init__(self, function: Callable[[], None], seconds: float) -> None:
         self.function = function
@@ -34,7 +37,7 @@ class Task:
         self.called = 0.0
 
     def call_when_due(self) -> None:
-        """Call the function unless it was called a moment ago. Never raises."""
+        """Call the function if its interval has passed. Never raises."""
         now = time.monotonic()
         if now - self.called < self.seconds:
             return
@@ -42,13 +45,13 @@ class Task:
         try:
             self.function()
         except Exception:
-            # The thread must outlive whatever a database, a key function or a cache backend raises.
+            # The thread must survive all exceptions of a database, a key function or a cache backend.
             if log_sampling.due(f"background.{self.function.__module__}"):
-                logger.exception("A background task (%s) failed; it is called again", self.function.__module__)
+                logger.exception("A background task (%s) failed and will be called again", self.function.__module__)
 
     def call_at_exit(self) -> None:
         """Call the function a last time, so that a process that stops loses nothing."""
-        # Redis may be gone by then. Nothing may show in the last words of a process.
+        # Redis may have stopped already. A process that ends must not print a traceback for that.
         with suppress(Exception):
             self.function()
 
@@ -62,7 +65,7 @@ class Background(reset.Part):
         self.after_fork()
 
     def every(self, seconds: float, function: Callable[[], None], *, at_exit: bool = False) -> None:
-        """Have the thread call a quick function every so many seconds (0: whenever it wakes up).
+        """Have the thread call a fast function at an interval in seconds (0: whenever it wakes up).
 
         With ``at_exit`` the process calls it once more when it ends.
         """
@@ -72,14 +75,14 @@ class Background(reset.Part):
                 atexit.register(task.call_at_exit)
 
     def ensure(self) -> None:
-        """Start the thread unless it runs. Called by every check, so it does next to nothing."""
+        """Start the thread unless it runs. Every check calls this, so it must be fast."""
         if self._thread is None:
             self._start()
 
     def after_fork(self) -> None:
         """Forget the thread, because a forked process has none."""
         self._lock = threading.Lock()
-        # Held while the thread is at work. Reentrant, in case that forks.
+        # Held while the thread runs tasks. Reentrant, because a task may fork.
         self._at_work = threading.RLock()
         self._thread: threading.Thread | None = None
 

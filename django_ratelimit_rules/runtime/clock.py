@@ -1,6 +1,6 @@
-"""The clock that rules go by: when they expire, and at which time numbers and records are noted.
+"""The clock for the expiry of rules and for the times of numbers and records.
 
-It is this machine's clock, unless a test or the demo moves it. Counters go by the clock of their store.
+It is this machine's clock, unless a test or the demo replaces it. Counters use the clock of their store.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from datetime import UTC, datetime
 
 
 class Clock:
-    """The clock of this process. ``now`` returns the POSIX time; every check calls it, so it is a plain attribute."""
+    """The clock of this process. ``now`` returns the POSIX time.
+
+    It is a plain attribute, because every check calls it.
+    """
 
     __slots__ = ("now",)
 
@@ -27,7 +30,7 @@ class Clock:
 
     @contextmanager
     def replaced(self, now: Callable[[], float]) -> Iterator[None]:
-        """Go by another function during a block, in all threads of this process."""
+        """Use another function as the clock during a block, in all threads of this process."""
         before, self.now = self.now, now
         try:
             yield

@@ -1,4 +1,4 @@
-"""Once a minute, or every so often: keeps what happens on every request from flooding the log."""
+"""Sampling of log lines, so that an event of every request does not flood the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_KEYS = 1000
 
 
 class Sampling(reset.Part):
-    """When each key was logged last, and how often it occurred since a quiet minute."""
+    """The time of the last line of each key, and the number of its events since a quiet minute."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
@@ -29,7 +29,7 @@ class Sampling(reset.Part):
         return True
 
     def nth(self, key: str) -> int:
-        """Count the calls with this key: 1 for the first, and again for the first after a quiet minute."""
+        """Return the number of calls with this key since a quiet minute, 1 for the first."""
         now = time.monotonic()
         number, last = self._counts.get(key, (0, now))
         number = 1 if now - last > MINUTE else number + 1
@@ -39,16 +39,16 @@ class Sampling(reset.Part):
         return number
 
     def forget(self) -> None:
-        """Forget all keys, so that a test sees its own first line."""
+        """Forget all keys, so that each test gets its first line."""
         self._last.clear()
         self._counts.clear()
 
     def remembers(self) -> bool:
-        """Return whether any key was seen."""
+        """Return whether any key is remembered."""
         return bool(self._last or self._counts)
 
     def setting_changed(self, name: str) -> None:
-        """Forget all keys when CACHES changed, because a failure of another Redis is news."""
+        """Forget all keys when CACHES changed, because the failure of another Redis must be logged."""
         if name == "CACHES":
             self.forget()
 

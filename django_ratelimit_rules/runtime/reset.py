@@ -1,7 +1,7 @@
-"""The state that this process holds, in one registry: after a fork, after a change of settings and for tests.
+"""The registry of this process's state, for forks, changes of settings and tests.
 
-A :class:`Part` goes in, registered once under a name. This module alone listens to forks and to ``setting_changed``,
-and calls each part in turn. The parts themselves are not known here.
+A :class:`Part` goes in, registered once under a name. Only this module listens to forks and to ``setting_changed``. It
+calls each part in turn. It knows nothing of the parts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Part:
-    """State of this process. A subclass overrides the methods of the events that concern it; by default each does
-    nothing."""
+    """State of this process. A subclass overrides the methods of its events. By default they do nothing."""
 
     def before_fork(self) -> None:
         """Prepare for a fork, in the parent."""
@@ -29,20 +28,20 @@ class Part:
         """Continue after a fork, in the parent."""
 
     def after_fork(self) -> None:
-        """Replace locks, and leave to the parent the numbers that it has yet to write. Called in the child.
+        """Replace locks, and drop numbers that the parent has yet to write. Called in the child.
 
-        A thread of the parent may have held a lock, and that thread does not exist in the child.
+        A thread of the parent may have held a lock. That thread does not exist in the child.
         """
 
     def forget(self) -> None:
-        """Forget what this process has learnt, so that a test starts afresh."""
+        """Forget all state, so that each test starts without it."""
 
     def remembers(self) -> bool:
         """Return whether :meth:`forget` has anything to do."""
         return False
 
     def setting_changed(self, name: str) -> None:
-        """Follow a change of a Django setting, such as ``override_settings`` makes."""
+        """React to a change of a Django setting, for example by ``override_settings``."""
 
 
 AnyPart = TypeVar("AnyPart", bound=Part)
@@ -51,7 +50,7 @@ parts: dict[str, Part] = {}
 
 
 def register(name: str, part: AnyPart) -> AnyPart:
-    """Add a part under a name of its own, and return it."""
+    """Add a part under a unique name, and return it."""
     if name in parts:
         raise ValueError(f"the name {name!r} is taken by another part of the process")
     parts[name] = part
@@ -59,13 +58,13 @@ def register(name: str, part: AnyPart) -> AnyPart:
 
 
 def forget() -> None:
-    """Have every part forget."""
+    """Call ``forget`` of every part."""
     for part in list(parts.values()):
         part.forget()
 
 
 def _before_fork() -> None:
-    # Later parts build on earlier ones, so they prepare first. Python orders such hooks in the same way.
+    # Later parts depend on earlier parts, so they prepare first. Python orders its own fork hooks in the same way.
     _call(part.before_fork for part in reversed(list(parts.values())))
 
 
@@ -78,7 +77,7 @@ def _after_fork() -> None:
 
 
 def _call(methods: Iterable[Callable[[], None]]) -> None:
-    """Call each method, the remaining ones as well when one fails: a lock left held would stop the child."""
+    """Call all methods, even if one fails, because a lock that stays held would stop the child."""
     for method in methods:
         try:
             method()
@@ -87,7 +86,7 @@ def _call(methods: Iterable[Callable[[], None]]) -> None:
 
 
 def _setting_changed(*, setting: str, **_: object) -> None:
-    # The parts read settings, so the old value goes first.
+    # Remove the old value first, because the parts read settings.
     settings.forget(setting)
     for part in list(parts.values()):
         part.setting_changed(setting)

@@ -1,8 +1,8 @@
 """Work that is written once for blocking and for async code: a generator yields each call that may wait.
 
-A generator goes in, its return value comes out. A yielded :data:`Call` names a blocking and an async function for the
-same work. :func:`run` makes the blocking calls, :func:`arun` awaits the async ones. :func:`drive` and :func:`adrive`
-do the same for generators that yield something else, whose calls the caller makes.
+A generator goes in, and its return value comes out. A yielded :data:`Call` has a blocking and an async function for the
+same work. :func:`run` makes the blocking calls, and :func:`arun` awaits the async calls. :func:`drive` and
+:func:`adrive` do the same for generators that yield other values. Their caller makes the calls.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Steps: TypeAlias = Generator[Call, Any, T]
 
 
 def run(steps: Steps[T]) -> T:
-    """Return what the steps return, making their blocking calls."""
-    # As drive(), spelled out: each check passes here, and a function call a step costs it a percent.
+    """Make the blocking calls of the steps, and return their result."""
+    # This repeats drive(), because each check runs it, and one function call more for a step costs a percent.
     try:
         function, _, arguments = steps.send(None)
         while True:
@@ -41,7 +41,7 @@ async def arun(steps: Steps[T]) -> T:
 
 
 def drive(steps: Generator[S, Any, T], take: Callable[[S], Any]) -> T:
-    """Return what the steps return; ``take`` makes each step. The steps see the errors that it raises."""
+    """Make each step by ``take``, and return the steps' result. The steps see the exceptions of ``take``."""
     try:
         step = next(steps)
         while True:

@@ -1,7 +1,7 @@
-"""Functions of a project, called from async code: async ones are awaited, sync ones run in a thread, as Django does.
+"""Functions of a project, called from async code. Async functions are awaited. Sync functions run in a thread.
 
-A sync function may query the database, which Django refuses on an event loop. Each function is called once. The thread
-sees the context variables of the task that waits for it.
+A sync function may query the database, and Django raises for queries on an event loop. Each function is called once.
+The thread has the context variables of the task that waits for it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from asgiref.sync import iscoroutinefunction, sync_to_async
 
 
 async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what a function of the project returns."""
+    """Return the result of a function of the project."""
     if iscoroutinefunction(function):
         return await function(*args, **kwargs)
     result = await sync_to_async(function)(*args, **kwargs)
-    # Such as a lambda that calls an async function.
+    # A lambda that calls an async function returns an awaitable, for example.
     return await result if isinstance(result, Awaitable) else result

@@ -159,7 +159,7 @@ def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
         ("ip", "1.2.3", "valid"),
         ("headers", "no colon", "is not a header"),
         ("facts", "[1]", "object"),
-        ("facts", '{"a": [1]}', "container|single fact"),
+        ("facts", '{"a": [1]}', "must be a string, a number"),
         ("facts", "{", "not valid JSON"),
         ("limiter", "unknown", "valid choice"),
         ("path", " ", "Enter who is asking"),

@@ -144,9 +144,9 @@ def test_a_property_that_nobody_provides_is_an_error():
         ({"plan": {"prefix": "fr"}}, None),
         ({"plan|lower": "pro"}, None),
         ({"colour": "any"}, None),
-        ({"plan": "fre"}, "asks whether plan is fre"),
-        ({"plan|lower": "Pro"}, "asks whether plan|lower is Pro"),
-        ([{"plan": "Pro"}, {"path": "/x", "plan": ["free", "gold", "old"]}], "asks whether plan is gold or old"),
+        ({"plan": "fre"}, "requires that plan is fre"),
+        ({"plan|lower": "Pro"}, "requires that plan|lower is Pro"),
+        ([{"plan": "Pro"}, {"path": "/x", "plan": ["free", "gold", "old"]}], "requires that plan is gold or old"),
     ],
 )
 def test_a_condition_on_a_value_that_is_none_of_its_propertys_choices_is_found(match, said):

@@ -83,7 +83,7 @@ def test_strangers_are_spread_by_their_addresses():
 
 @pytest.mark.parametrize(
     ("partition_by", "words"),
-    [("team", "rule 'r' does not count by 'team'"), ("user|shout", "unknown filter"), (7, "must be a text")],
+    [("team", "rule 'r' does not count by 'team'"), ("user|shout", "unknown filter"), (7, "must be a string")],
 )
 def test_a_partition_that_a_rule_lacks_or_that_is_no_property_is_refused_on_its_field(partition_by, words):
     with pytest.raises(InvalidRule, match=re.escape(words)) as refused:
