@@ -125,6 +125,7 @@ def format_duration(seconds: int) -> str:
     return f"{number}{unit.letter}"
 
 
+@lru_cache(maxsize=1000)
 def spell_duration(seconds: int) -> Message:
     """Return an exact duration for a rule's sentence: ``"1 min"``, ``"2 h"``."""
     number, unit = _largest_unit(seconds)

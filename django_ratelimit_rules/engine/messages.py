@@ -30,7 +30,7 @@ class Message(str):
 
     def __new__(cls, singular: str, plural: str | None, number: int, params: Mapping[str, Any]) -> Message:
         chosen = singular if plural is None or number == 1 else plural
-        message = super().__new__(cls, chosen % params)
+        message = str.__new__(cls, chosen % params)
         message.singular = singular
         message.plural = plural
         message.number = number

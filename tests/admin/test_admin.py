@@ -349,7 +349,7 @@ def test_findings_stand_beside_their_rule_and_those_of_the_ruleset_on_top(page, 
     Rule.objects.create(ruleset=ruleset, name="all", action="skip")
     Rule.objects.create(ruleset=ruleset, name="never", position=1, **COUNTING)
     text = page().text
-    for words in ("stands behind all", "Move it before all", "no code of this process asks"):
+    for words in ("comes after all", "Move it before all", "no code of this process uses"):
         assert words in text
 
 

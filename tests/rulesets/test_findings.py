@@ -46,7 +46,7 @@ def test_a_finding_is_printed_with_reason_and_remedy_and_fails(settings, tmp_pat
     settings.RATELIMIT_RULES_FILE = str(file)
     Rule.objects.create(ruleset=Ruleset.objects.create(name="search"), name="per_ip", **COUNTING)
     printed, error = run()
-    assert "search.per_ip: warning (unreachable): stands behind welcome" in printed
+    assert "search.per_ip: warning (unreachable): comes after welcome" in printed
     assert "search.per_user: warning (unreachable)" in printed
     assert "Move it before welcome" in printed
     assert error == "2 findings in 1 limiters; 2 of them at least of level warning."
