@@ -1,8 +1,8 @@
 """The admin tier: rulesets and their rules as rows.
 
-What a rule may say is decided by :class:`engine.Rule` alone; ``clean()`` makes one and puts what it refuses on the
-field concerned. The CHECK constraints keep out what no engine could read, even when it is written behind Django's back.
-Knows nothing of requests, and of the other tiers nothing either.
+Only :class:`engine.Rule` validates a rule. ``clean()`` makes one, and reports the errors on the invalid fields. The
+CHECK constraints reject values that the engine cannot use, even if SQL writes them. Uses neither requests nor other
+tiers.
 """
 
 from __future__ import annotations
@@ -21,77 +21,86 @@ from django.db import models
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
+from django.utils.functional import lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from . import engine, signals
-from .engine import algorithms
+from .engine import algorithms, messages
 from .engine.durations import MAX_DURATION, parse_duration
 from .engine.fields import SPECS, Kind, of_kind
 from .engine.properties import base_of
 from .engine.rules import MAX_LIMIT, check_name
 from .exceptions import UNREADABLE, InvalidRule, UnknownProperty
 from .identifiers import registry
+from .runtime.language import localized
 
 if TYPE_CHECKING:
     BaseDurationField = models.PositiveIntegerField[Any, Any]
 else:
     BaseDurationField = models.PositiveIntegerField
 
-ACTIONS = [("limit", "limit: block above the limit"), ("log", "log: count only"), ("skip", "skip: let through")]
-ALGORITHMS = [(algorithm.value, algorithm.label) for algorithm in algorithms.ALGORITHMS.values()]
+_localized_later = lazy(localized, str)
+ACTIONS = [
+    ("limit", _("limit: block above the limit")),
+    ("log", _("log: count only")),
+    ("skip", _("skip: allow without counting")),
+]
+ALGORITHMS = [(algorithm.value, _localized_later(algorithm.label)) for algorithm in algorithms.ALGORITHMS.values()]
 MODES = [
-    ("", "not stated (enforce)"),
-    ("enforce", "enforce"),
-    ("dry_run", "dry run: block nobody"),
-    ("off", "off: count nothing"),
+    ("", _("not set (enforce)")),
+    ("enforce", _("enforce")),
+    ("dry_run", _("dry run: block no request")),
+    ("off", _("off: count nothing")),
 ]
 FAILURE_MODES = [
-    ("", "not stated (as the project's settings say)"),
-    ("open", "open: let through"),
-    ("closed", "closed: refuse"),
-    ("local", "local: count in each process"),
+    ("", _("not set (use the project's setting)")),
+    ("open", _("open: allow every request")),
+    ("closed", _("closed: block every request")),
+    ("local", _("local: count in each process")),
 ]
 
-# What a rule with `response` may ask about an answer.
+# Properties of a response that a rule with `response` can use, besides headers.
 ANSWER_PROPERTIES = ("status", "login")
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def as_stored(moment: datetime) -> datetime:
-    """Return a moment as the database has it: a project without USE_TZ stores local times without a zone."""
+    """Return a moment as the database stores it. A project without USE_TZ stores local times without a time zone."""
     return moment if timezone.is_aware(timezone.now()) else timezone.make_naive(moment)
 
 
 class DurationField(BaseDurationField):
-    """Whole seconds in the database; ``"1m"``, ``"2h"`` and timedeltas are understood wherever code writes one."""
+    """Whole seconds in the database. Code may also assign ``"1m"``, ``"2h"`` or a timedelta."""
 
     def deconstruct(self) -> tuple[str, str, Any, Any]:
-        """Be the plain column to migrations."""
-        name, _, args, options = super().deconstruct()
+        """Return Django's integer field, so that migrations don't depend on this class."""
+        name, _path, args, options = super().deconstruct()
         return name, "django.db.models.PositiveIntegerField", args, options
 
     def to_python(self, value: Any) -> Any:
-        """Return seconds. Raises ValidationError for what is not a duration."""
+        """Return seconds. Raises ValidationError for a value that is not a duration."""
         if not isinstance(value, (str, timedelta)):
             return super().to_python(value)
         try:
             return _seconds(value)
         except ValueError as error:
-            raise ValidationError(str(error)) from error
+            raise ValidationError(localized(error.args[0])) from error
 
     def get_prep_value(self, value: Any) -> Any:
-        """Return seconds for the database. Raises ValueError for what is not a duration."""
+        """Return seconds for the database. Raises ValueError for a string that is not a duration."""
         return super().get_prep_value(_seconds(value) if isinstance(value, (str, timedelta)) else value)
 
 
 def _seconds(value: str | timedelta) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        # As fixtures in XML have them.
+        # Fixtures in XML contain seconds as strings.
         return int(value)
     return parse_duration(value)
 
 
-# Databases with writes that :func:`announced_once` still has to announce, None outside of it.
+# Databases with writes that :func:`announced_once` still has to announce. None outside of it.
 _unannounced: ContextVar[set[str] | None] = ContextVar("unannounced", default=None)
 
 
@@ -120,10 +129,10 @@ def _announce(sender: type[models.Model], using: str) -> None:
 
 
 class AnnouncedQuerySet(models.QuerySet[Any]):
-    """Announces the writes that send no signal of Django's, so that rules changed in bulk are in force as soon."""
+    """Announces bulk writes, because Django sends no signal for them, and all processes must load the new rules."""
 
     def update(self, **values: Any) -> int:
-        """Update the rows, as Django does, and announce it; ``bulk_update()`` comes here too."""
+        """Update the rows and announce it. ``bulk_update()`` calls this method too."""
         self._for_write = True
         count = super().update(**values)
         _announce(self.model, self.db)
@@ -132,7 +141,7 @@ class AnnouncedQuerySet(models.QuerySet[Any]):
     update.alters_data = True  # type: ignore[attr-defined]
 
     def bulk_create(self, objs: Iterable[Any], *args: Any, **options: Any) -> list[Any]:
-        """Create the rows, as Django does, and announce it."""
+        """Create the rows and announce it."""
         self._for_write = True
         created = super().bulk_create(objs, *args, **options)
         _announce(self.model, self.db)
@@ -145,8 +154,8 @@ class RulesetQuerySet(AnnouncedQuerySet):
     """Rulesets, by their name."""
 
     def named(self, name: str | None) -> Ruleset | None:
-        """Return the ruleset of a limiter, None where there is none, whatever was typed for a name."""
-        # PostgreSQL takes no NUL, not even to say that nothing is called so.
+        """Return the ruleset of a limiter, or None if there is none. Accepts any string as a name."""
+        # Don't query for NUL, because PostgreSQL raises an error for it.
         ruleset: Ruleset | None = None if not name or "\0" in name else self.filter(name=name).first()
         return ruleset
 
@@ -166,57 +175,66 @@ class RuleQuerySet(AnnouncedQuerySet):
 
 
 class Ruleset(models.Model):
-    """What the database says of one limiter."""
+    """The configuration of one limiter in the database."""
 
     name = models.CharField(
+        _("name"),
         max_length=64,
         unique=True,
-        help_text="The limiter's name as written in code: @rate_limited(“search”) uses the ruleset named search.",
+        help_text=_("The limiter's name in code: @rate_limited(“search”) uses the ruleset named search."),
     )
-    description = models.TextField(blank=True, help_text="For people: what is protected here, and whom to ask.")
+    description = models.TextField(
+        _("description"), blank=True, help_text=_("For people: what it protects, and the person to ask.")
+    )
     mode = models.CharField(
+        _("mode"),
         max_length=16,
         choices=MODES,
         blank=True,
-        help_text="Dry run counts and reports as usual, but blocks nobody: the quick way out of a limit that hurts.",
+        help_text=_(
+            "Dry run counts and reports as usual, but blocks no request. It quickly lifts a limit that does harm."
+        ),
     )
     failure_mode = models.CharField(
+        _("failure mode"),
         max_length=16,
         choices=FAILURE_MODES,
         blank=True,
-        help_text="What answers requests while Redis cannot be reached.",
+        help_text=_("What happens to requests while Redis cannot be reached."),
     )
     partition_by = models.CharField(
+        _("partition by"),
         max_length=200,
         blank=True,
-        help_text="On Redis Cluster: spread the counters over all servers by this property, such as user. Every rule "
-        "that counts must count by it. Changing it starts all counts afresh.",
+        help_text=_(
+            "On Redis Cluster: spread the counters over all servers by this property, such as user. Every rule that "
+            "counts must count by it. A change resets all counters."
+        ),
     )
-    updated_at = models.DateTimeField("last changed", auto_now=True)
-    version = models.PositiveIntegerField(null=True, editable=False)
+    updated_at = models.DateTimeField(_("last changed"), auto_now=True)
+    version = models.PositiveIntegerField(_("version"), null=True, editable=False)
 
-    # Whether whoever saves the ruleset saves its rules as well and checks them: those in the database may be outdated.
+    # Whether the caller also saves and checks the rules. Then the rules in the database may be outdated.
     rules_come_along = False
-    # Plain forms of rules that the page of the ruleset has made, for the save that may follow.
+    # Plain forms of the rules from the ruleset's page, which the save uses again.
     plain_forms: Any = None
 
     objects = RulesetQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("ruleset")
+        verbose_name_plural = _("rulesets")
         ordering = ("name",)
         permissions = [
-            ("change_limits", "Can change, promote and demote limits"),
-            ("write_skip_rules", "Can write rules that let requests through (skip)"),
-            ("switch_rulesets", "Can switch rulesets to dry run or off, and back"),
-            ("reset_counters", "Can reset counters"),
+            ("change_limits", _("Can change, promote and demote limits")),
+            ("write_skip_rules", _("Can write rules that let requests through (skip)")),
+            ("switch_rulesets", _("Can switch rulesets to dry run or off, and back")),
+            ("reset_counters", _("Can reset counters")),
         ]
         constraints = [
+            models.CheckConstraint(name="ratelimit_ruleset_mode", condition=models.Q(mode__in=list(dict(MODES)))),
             models.CheckConstraint(
-                name="ratelimit_ruleset_mode", condition=models.Q(mode__in=[mode for mode, _ in MODES])
-            ),
-            models.CheckConstraint(
-                name="ratelimit_ruleset_failure",
-                condition=models.Q(failure_mode__in=[mode for mode, _ in FAILURE_MODES]),
+                name="ratelimit_ruleset_failure", condition=models.Q(failure_mode__in=list(dict(FAILURE_MODES)))
             ),
         ]
 
@@ -224,44 +242,45 @@ class Ruleset(models.Model):
         return self.name
 
     def natural_key(self) -> tuple[str]:
-        """Return the name: primary keys differ between databases."""
+        """Return the name, because primary keys differ between databases."""
         return (self.name,)
 
     def clean(self) -> None:
-        """Refuse a name that no limiter can have, and a partition that is no property."""
+        """Reject a name that a limiter cannot have, and a partition that is not a property."""
         try:
-            # That there must be one the field says itself.
+            # Skip an empty name, because the form field rejects it with its own message.
             if self.name:
                 check_name(self.name, "name")
             self.partition_by = engine.check_partition(self.partition_by, ()) or ""
         except InvalidRule as error:
-            raise ValidationError({error.field: error.reason}) from error
+            raise ValidationError({error.field: localized(error.reason)}) from error
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Refuse a partition that one of the saved rules does not count by.
+        """Reject a partition that one of the saved rules does not count by.
 
-        What the constraints say, the fields' choices say as well, and ask no database.
+        Skips the queries for Django's constraints, because the choices of the fields check the same.
         """
         for rule in self.rules.all() if self.pk and not self.rules_come_along else ():
             if rule.partition_problem(self.partition_by):
-                message = f"The rule {rule.name} does not count by {self.partition_by}; every rule must."
-                raise ValidationError({"partition_by": message})
+                message = gettext("The rule %(rule)s does not count by %(property)s. Every rule must count by it.")
+                names = {"rule": rule.name, "property": self.partition_by}
+                raise ValidationError({"partition_by": message % names})
 
 
 class EngineFields(dict[str, Any]):
-    """The fields of the engine's rule, and the rule once it is made: a page needs each of hundreds of rules thrice."""
+    """The fields of the engine's rule, and the rule once it is made, because a page uses each rule three times."""
 
     rule: engine.Rule | None = None
 
 
 class Rule(models.Model):
-    """One rule of a ruleset. Durations are whole seconds; the fields mean what :class:`engine.Rule` says."""
+    """One rule of a ruleset. Durations are whole seconds. :class:`engine.Rule` describes the fields."""
 
-    ruleset = models.ForeignKey(Ruleset, on_delete=models.CASCADE, related_name="rules")
-    position = models.PositiveIntegerField(default=0)
-    name = models.CharField(max_length=64)
-    action = models.CharField(max_length=16, choices=ACTIONS, default=engine.Action.LIMIT.value)
-    description = models.TextField(blank=True)
+    ruleset = models.ForeignKey(Ruleset, on_delete=models.CASCADE, related_name="rules", verbose_name=_("ruleset"))
+    position = models.PositiveIntegerField(_("position"), default=0)
+    name = models.CharField(_("name"), max_length=64)
+    action = models.CharField(_("action"), max_length=16, choices=ACTIONS, default=engine.Action.LIMIT.value)
+    description = models.TextField(_("description"), blank=True)
     match = models.JSONField(blank=True, default=dict)
     characteristics = models.JSONField(blank=True, default=list)
     limit = models.BigIntegerField(null=True, blank=True)
@@ -270,7 +289,7 @@ class Rule(models.Model):
     count_distinct = models.CharField(max_length=200, blank=True)
     ban_for = DurationField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
-    warn_at = models.PositiveSmallIntegerField("warn at", default=SPECS["warn_at"].default)
+    warn_at = models.PositiveSmallIntegerField(_("warn at"), default=SPECS["warn_at"].default)
     enabled = models.BooleanField(default=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     owner = models.CharField(max_length=200, blank=True)
@@ -280,14 +299,14 @@ class Rule(models.Model):
     objects = RuleQuerySet.as_manager()
 
     class Meta:
+        verbose_name = _("rule")
+        verbose_name_plural = _("rules")
         ordering = ("position", "pk")
         constraints = [
             models.UniqueConstraint(name="ratelimit_rule_name", fields=["ruleset", "name"]),
+            models.CheckConstraint(name="ratelimit_rule_action", condition=models.Q(action__in=list(dict(ACTIONS)))),
             models.CheckConstraint(
-                name="ratelimit_rule_action", condition=models.Q(action__in=[action for action, _ in ACTIONS])
-            ),
-            models.CheckConstraint(
-                name="ratelimit_rule_algorithm", condition=models.Q(algorithm__in=[name for name, _ in ALGORITHMS])
+                name="ratelimit_rule_algorithm", condition=models.Q(algorithm__in=list(algorithms.ALGORITHMS))
             ),
             models.CheckConstraint(name="ratelimit_rule_limit", condition=models.Q(limit__range=(0, MAX_LIMIT))),
             models.CheckConstraint(name="ratelimit_rule_period", condition=models.Q(period__range=(1, MAX_DURATION))),
@@ -304,20 +323,20 @@ class Rule(models.Model):
         return self.name
 
     def natural_key(self) -> tuple[str, str]:
-        """Return the ruleset's name and the rule's."""
+        """Return the names of the ruleset and of the rule."""
         return (self.ruleset.name, self.name)
 
     natural_key.dependencies = ["django_ratelimit_rules.ruleset"]  # type: ignore[attr-defined]
 
     def to_engine(self) -> engine.Rule:
-        """Return the rule as the engine has it. Raises InvalidRule for a row that reads as no rule."""
+        """Return the engine's rule. Raises InvalidRule if the row is not a valid rule."""
         return made_of(self.engine_fields())
 
     def engine_fields(self) -> EngineFields:
-        """Return the fields of the engine's rule, unchecked. They are the same object until a column changes."""
+        """Return the fields of the engine's rule, unchecked. Returns the same object until a column changes."""
         columns = [getattr(self, name) for name in SPECS]
         kept: tuple[list[Any], EngineFields] | None = self.__dict__.get("_engine_fields")
-        # By identity, because to Python 1, 1.0 and True are equal, but conditions tell them apart.
+        # Compare by identity, because Python's 1, 1.0 and True are equal, but differ in a condition.
         if kept is not None and all(map(operator.is_, kept[0], columns)):
             return kept[1]
         values = zip(SPECS.values(), columns, strict=True)
@@ -326,39 +345,39 @@ class Rule(models.Model):
         return fields
 
     def problems(self) -> dict[str, str]:
-        """Return what is wrong with the rule, by field, all at once; nothing when it is fit to be saved."""
+        """Return all errors of the rule by field. Returns an empty dict if the rule is valid."""
         fields = dict(self.engine_fields())
-        found: dict[str, str] = {}
+        errors: dict[str, str] = {}
         while True:
             try:
                 rule = engine.Rule(**fields)
             except InvalidRule as error:
-                if error.field in found or error.field == "action":
-                    # Without its action nothing can be said about the options of a rule.
-                    return {**found, error.field: error.reason}
-                found[error.field] = error.reason
+                if error.field in errors or error.field == "action":
+                    # The valid options of a rule depend on its action, so without it they cannot be checked.
+                    return {**errors, error.field: error.reason}
+                errors[error.field] = error.reason
                 _put_right(fields, error.field)
             else:
-                return {**unknown_properties(rule), **_unstorable(self.engine_fields()), **found}
+                return {**unknown_properties(rule), **_unstorable(self.engine_fields()), **errors}
 
     def clean_fields(self, exclude: Collection[str] | None = None) -> None:
-        """Refuse numbers without end on their field: Django's own fields raise OverflowError for them."""
+        """Reject infinite numbers on their field, because Django's fields raise OverflowError for them."""
         whole = ("position", *of_kind(Kind.COUNT, Kind.DURATION, Kind.PERCENT))
         endless = [name for name in whole if isinstance(value := getattr(self, name), float) and math.isinf(value)]
         if endless:
-            raise ValidationError(dict.fromkeys(endless, "Enter a whole number."))
+            raise ValidationError(dict.fromkeys(endless, _("Enter a whole number.")))
         super().clean_fields(exclude=exclude)
 
     def clean(self) -> None:
-        """Refuse what the engine refuses, properties that nobody provides, and not to count by the partition."""
-        found = self.problems()
-        if not found and (self.ruleset_id is not None or Rule.ruleset.is_cached(self)):
-            found = self.partition_problem(self.ruleset.partition_by)
-        if found:
-            raise ValidationError(dict(found))
+        """Reject values that the engine rejects, unknown properties, and a rule that ignores the partition."""
+        errors = self.problems()
+        if not errors and (self.ruleset_id is not None or Rule.ruleset.is_cached(self)):
+            errors = self.partition_problem(self.ruleset.partition_by)
+        if errors:
+            raise ValidationError({field: localized(reason) for field, reason in errors.items()})
 
     def partition_problem(self, partition_by: str) -> dict[str, str]:
-        """Return what is wrong with the rule in a ruleset that is partitioned so, by field; nothing for bad rows."""
+        """Return the error of the rule in a ruleset with this partition, by field. Ignores an invalid row."""
         if not partition_by:
             return {}
         try:
@@ -367,59 +386,62 @@ class Rule(models.Model):
             return {}
         if not rule.counts or partition_by in rule.characteristics:
             return {}
-        return {"characteristics": f"The ruleset is partitioned by {partition_by}: every rule must count by it."}
+        message = messages._(
+            "The ruleset is partitioned by %(property)s: every rule must count by it.", property=partition_by
+        )
+        return {"characteristics": message}
 
     def validate_unique(self, exclude: Collection[str] | None = None) -> None:
-        """Refuse a name used twice in the ruleset, on the name."""
+        """Reject a name that another rule of the ruleset has, and report it on the name."""
         twins = Rule.objects.filter(ruleset=self.ruleset_id, name=self.name).exclude(pk=self.pk)
         if "name" not in (exclude or ()) and self.ruleset_id is not None and twins.exists():
-            message = f"The ruleset has a rule {self.name!r} already; names are unique within a ruleset."
-            raise ValidationError({"name": message})
+            message = gettext("The ruleset already has a rule “%(name)s”. Names are unique within a ruleset.")
+            raise ValidationError({"name": message % {"name": self.name}})
         super().validate_unique(exclude)
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Leave that to :meth:`clean`, which says more on the field concerned, and asks no database."""
+        """Do nothing, because :meth:`clean` checks the same with better messages and without queries."""
 
 
-# In Python 3.11 a member of an Enum takes as long to find as three functions to call.
+# Keep the members as globals, because in Python 3.11 the access to an Enum's member is as slow as three calls.
 _MOMENT, _PROPERTY = Kind.MOMENT, Kind.PROPERTY
 
 
 def _from_column(kind: Kind, value: Any) -> Any:
-    """Return the value of a column as the engine takes it."""
+    """Return the engine's value for the value of a column."""
     if kind is _PROPERTY:
         return value or None
     if kind is _MOMENT and isinstance(value, datetime) and timezone.is_naive(value):
-        # A project without USE_TZ stores local times.
+        # A project without USE_TZ stores local times without a time zone.
         return timezone.make_aware(value)
     return value
 
 
 def is_storable(text: str) -> bool:
-    """Whether every database keeps such a text: PostgreSQL takes neither NUL nor a lone surrogate, in JSON either."""
+    """Whether every database stores the string. PostgreSQL rejects NUL and lone surrogates, in JSON too."""
     return _UNSTORABLE.search(text) is None
 
 
 def _unstorable(fields: Mapping[str, Any]) -> dict[str, str]:
-    reason = "holds a character that not every database keeps (NUL, or a lone surrogate)"
-    return {name: reason for name, value in fields.items() if not all(map(is_storable, _texts(value)))}
+    reason = messages._("has a character that not every database keeps (NUL, or a lone surrogate)")
+    return {name: reason for name, value in fields.items() if not all(map(is_storable, _strings(value)))}
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a JSON value, keys included."""
+def _strings(value: Any) -> Iterator[str]:
+    """Yield all strings in a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _texts(key)
-            yield from _texts(inner)
+            yield from _strings(key)
+            yield from _strings(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _texts(inner)
+            yield from _strings(inner)
 
 
 def made_of(fields: Mapping[str, Any]) -> engine.Rule:
-    """Return the rule of these fields, made once for the fields of a row. Raises InvalidRule, as the engine does."""
+    """Return the engine's rule with these fields, made once for the fields of a row. Raises InvalidRule."""
     if not isinstance(fields, EngineFields):
         return engine.Rule(**fields)
     if fields.rule is None:
@@ -428,7 +450,7 @@ def made_of(fields: Mapping[str, Any]) -> engine.Rule:
 
 
 def _put_right(fields: dict[str, Any], field: str) -> None:
-    """Replace a refused value by one that passes, so that the next problem of the rule shows as well."""
+    """Replace a rejected value by a valid one, so that the next error of the rule is found too."""
     stand_ins: dict[str, Any] = {"name": "unnamed"}
     if fields["action"] != engine.Action.SKIP:
         stand_ins |= {spec.name: 1 for spec in SPECS.values() if spec.required}
@@ -439,32 +461,33 @@ def _put_right(fields: dict[str, Any], field: str) -> None:
 
 
 def unknown_properties(rule: engine.Rule) -> dict[str, str]:
-    """Return what is wrong with the properties of a rule that is one, by field."""
-    asked = {
+    """Return the errors of a valid rule's properties by field."""
+    used = {
         "match": rule.matcher.properties,
         **{field: getattr(rule, field) for field in of_kind(Kind.PROPERTIES)},
         **{field: (name,) for field in of_kind(Kind.PROPERTY) if (name := getattr(rule, field))},
     }
-    found: dict[str, str] = {}
-    for field, names in asked.items():
+    errors: dict[str, str] = {}
+    for field, names in used.items():
         for name in names:
             try:
                 registry.find(name)
             except UnknownProperty as error:
-                found.setdefault(field, str(error))
+                errors.setdefault(field, error.args[0])
     for name in rule.response_matcher.properties if rule.response_matcher else ():
         if base_of(name) not in ANSWER_PROPERTIES and not name.startswith("header."):
-            found.setdefault(
-                "response", f"{name!r} is not a property of a response; use status, login or header.<name>"
+            reason = messages._(
+                "'%(name)s' is not a property of a response: use status, login or header.<name>", name=name
             )
-    return found
+            errors.setdefault("response", reason)
+    return errors
 
 
 class RulesetVersion(models.Model):
-    """What a ruleset said from some moment on, who made it so, and why. Outlives the ruleset and the user.
+    """The content of a ruleset after a change, with the user and the reason. Outlives the ruleset and the user.
 
-    ``content`` is the ruleset in its plain form (see :mod:`rulesets.text`), None once the ruleset was deleted.
-    ``unreadable`` holds the text of a version of an earlier release that could not be turned into that form.
+    ``content`` is the ruleset in its plain form (see :mod:`rulesets.text`), or None after the ruleset was deleted.
+    ``unreadable`` has the text of a version of an earlier release that could not be converted to that form.
     """
 
     ruleset = models.CharField(max_length=64)
@@ -477,6 +500,8 @@ class RulesetVersion(models.Model):
     unreadable = models.TextField(blank=True)
 
     class Meta:
+        verbose_name = _("ruleset version")
+        verbose_name_plural = _("ruleset versions")
         ordering = ("ruleset", "-number")
         constraints = [models.UniqueConstraint(name="ratelimit_version", fields=["ruleset", "number"])]
 
@@ -487,5 +512,5 @@ class RulesetVersion(models.Model):
 @receiver([post_save, post_delete], sender=Ruleset)
 @receiver([post_save, post_delete], sender=Rule)
 def _written(sender: type[models.Model], using: str, **_: object) -> None:
-    # Listening rather than overriding save() and delete(): fixtures, cascades and QuerySet.delete() call neither.
+    # Use signals, because fixtures, cascades and QuerySet.delete() don't call save() or delete().
     _announce(sender, using)

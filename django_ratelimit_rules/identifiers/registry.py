@@ -1,6 +1,6 @@
-"""The registry of properties: which names there are, what they mean, and who computes the project's own.
+"""The registry of properties: their names and meanings, and the functions that compute properties of the project.
 
-Knows no request: :mod:`identifiers` computes the built-in ones.
+Uses no request, because :mod:`identifiers` computes the built-in properties.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from django.http import HttpRequest
 
+from ..engine import messages
 from ..engine.properties import PROPERTIES, Property, base_of, normalise, split
 from ..engine.values import canonical
 from ..exceptions import UnknownProperty
@@ -23,21 +24,21 @@ AnyProvider = TypeVar("AnyProvider", bound=Provider)
 
 
 class Registered(NamedTuple):
-    """A property of the project, and its function; without one, code puts the property into identifiers."""
+    """A property of the project and its function. Without a function, code puts the property into identifiers."""
 
     property: Property
     provider: Provider | None = None
 
 
 class Registry:
-    """The properties that the project's code registered or declared, by name. They live as long as the process."""
+    """The properties that the project's code registered or declared, by name. They are kept until the process ends."""
 
     def __init__(self) -> None:
         self.properties: dict[str, Registered] = {}
 
     @contextmanager
     def isolated(self, *, empty: bool = False) -> Iterator[None]:
-        """Forget at the end of a block the properties that it registered. With ``empty`` the block begins with none."""
+        """Remove the properties that a block registered at its end. With ``empty`` the block starts without any."""
         before = self.properties
         self.properties = {} if empty else dict(before)
         try:
@@ -53,9 +54,9 @@ isolated = registry.isolated
 def property_provider(
     name: str, *, description: str = "", choices: Iterable[object] | None = None
 ) -> Callable[[AnyProvider], AnyProvider]:
-    """Register a function of the request, sync or async, as the property ``name``; it runs at most once a request.
+    """Register a function of the request, sync or async, as the property ``name``. It runs at most once per request.
 
-    Raises ValueError for a name that is built in, or malformed.
+    Pages show ``description``, which may be a lazy translation. Raises ValueError if the name is built in or malformed.
     """
     if normalise(name) != name or "|" in name or split(name)[0] in PROPERTIES:
         raise ValueError(f"{name!r} cannot be registered: it is built in, or not spelled as a property of its own")
@@ -70,7 +71,7 @@ def property_provider(
 
 
 def declare(*names: str, public: str = "") -> None:
-    """Make names known that code puts into identifiers itself. ``public`` is their name in published limits.
+    """Declare names that code puts into identifiers itself. ``public`` is their name in published limits.
 
     Raises ValueError for a malformed name.
     """
@@ -87,7 +88,7 @@ def _public(name: str) -> str:
 
 
 def known_properties() -> dict[str, Property]:
-    """Return all properties by name; a family such as ``header.*`` is one."""
+    """Return all properties by name. A family such as ``header.*`` is one property."""
     return {**PROPERTIES, **{name: row.property for name, row in registry.properties.items()}}
 
 
@@ -97,9 +98,9 @@ def of_project() -> tuple[str, ...]:
 
 
 def find(name: str) -> Property:
-    """Return the property that ``name``, filters aside, stands for.
+    """Return the property of a name, without its filters.
 
-    Raises UnknownProperty, naming the nearest known name; ValueError for a malformed one.
+    Raises UnknownProperty, which suggests the nearest known name, or ValueError for a malformed name.
     """
     base = base_of(normalise(name))
     row, rest = split(base)
@@ -108,19 +109,32 @@ def find(name: str) -> Property:
     known = known_properties()
     if base not in known or base.endswith(".*"):
         near = get_close_matches(base, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-        raise UnknownProperty(f"no provider for property {base!r}: {hint} A project adds its own by property_provider")
+        if near:
+            message = messages._(
+                "no provider for property '%(name)s': did you mean '%(near)s'? Projects add properties with "
+                "property_provider",
+                name=base,
+                near=near[0],
+            )
+        else:
+            message = messages._(
+                "no provider for property '%(name)s': there are %(names)s. Projects add properties with "
+                "property_provider",
+                name=base,
+                names=", ".join(known),
+            )
+        raise UnknownProperty(message)
     return known[base]
 
 
 def provider_of(name: str) -> Provider | None:
-    """Return the project's function for a property, None where there is none."""
+    """Return the project's function for a property, or None if the project has none for it."""
     registered = registry.properties.get(name)
     return registered.provider if registered else None
 
 
 def facts_of(name: str) -> Property:
-    """Return what is known of any property, filters aside; nothing is known of an unregistered one but its name."""
+    """Return the row of a property without its filters. The row of an unregistered property has only its name."""
     base = base_of(name)
     built_in = PROPERTIES.get(split(base)[0])
     return built_in or (registry.properties[base].property if base in registry.properties else Property(base))

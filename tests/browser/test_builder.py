@@ -165,7 +165,7 @@ NOT_SHOWN = {
     '{"path": {"like": "/a"}}': "The condition on path says more than the builder can show",
     '{"header.x": 1e3}': "The condition on header.x says more than the builder can show",
     '{"plan": "two\\nlines"}': "more than the builder can show",
-    '{"ip": "::1", "ip": "::2"}': "stands twice",
+    '{"ip": "::1", "ip": "::2"}': "is repeated in one object",
     "[]": "not a match",
 }
 

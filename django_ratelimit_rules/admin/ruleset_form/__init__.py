@@ -1,5 +1,6 @@
 """The form of a ruleset: ``ruleset`` is its own fields, ``formset`` its rules, ``fields`` their inputs.
 
-``rows`` are the rules that are not opened, and ``summaries`` says a rule in one sentence. ``guarded`` limits the rules
-to what the user may change. ``other_tiers`` are the rules beside those of the admin.
+``rows`` shows the line of every rule, and ``summaries`` describes a rule in one sentence. ``guarded`` limits the rules
+to the changes that the user may make. ``other_tiers`` shows the rules of the file and of code. ``script_words`` has the
+texts of the scripts.
 """

@@ -1,8 +1,7 @@
 """Form fields that show a rule's values as people write them: durations, lists of properties, conditions.
 
-A field shows a value as text and reads the text back. What was typed stays in the form letter by letter, whether or not
-it can be read; a value that should not be in the database is shown as it is, so that it can be repaired. What the
-values mean is the engine's to judge.
+A field shows a value as a string and parses the string. The form keeps a typed string unchanged, valid or not. Invalid
+values in the database are shown as they are, so that they can be repaired. The engine checks the values.
 """
 
 from __future__ import annotations
@@ -14,35 +13,41 @@ from typing import Any, NoReturn
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.functional import lazy
+from django.utils.translation import gettext as _
 
 from ...engine.durations import format_duration, parse_duration
 from ...engine.fields import SPECS, FieldSpec, Kind
 from ...engine.values import escape_surrogates
+from ...runtime.language import localized
 
 ONE_LINE = 100
 
+# For labels and helps, which are set before a language is active.
+lazily_localized = lazy(localized, str)
+
 
 class _Typed(str):
-    """A text as somebody typed it, to be told from a stored value that happens to be a text."""
+    """A string that the user typed. A stored value may be a string too, and must not be confused with it."""
 
 
 class _TextField(forms.CharField):
-    """A value that is edited as text. Subclasses say how it is read and shown."""
+    """A value that is edited as a string. Subclasses parse and format it."""
 
     def to_text(self, value: Any) -> str:
-        """Return the text that :meth:`to_python` reads back as ``value``."""
+        """Return the string that :meth:`to_python` parses to ``value``."""
         raise NotImplementedError
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Keep what was typed."""
+        """Keep the typed string."""
         return _Typed(data or "")
 
     def prepare_value(self, value: Any) -> str:
-        """Return what stands in the input."""
+        """Return the string for the input."""
         return str(value) if isinstance(value, _Typed) else self.to_text(value)
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Compare as text: to Python, 1, 1.0 and True are equal, but a condition tells them apart."""
+        """Compare strings, because Python's 1, 1.0 and True are equal, but differ in a condition."""
         try:
             return self.to_text(self.to_python(data)) != self.to_text(initial)
         except ValidationError:
@@ -50,18 +55,18 @@ class _TextField(forms.CharField):
 
 
 class DurationField(_TextField):
-    """Whole seconds, typed and shown as ``30s``, ``1m``, ``2h``, ``1d``. Bare digits are seconds; nothing is None."""
+    """Whole seconds, typed and shown as ``30s``, ``1m``, ``2h``, ``1d``. Digits alone are seconds. Empty is None."""
 
     widget = forms.TextInput(attrs={"size": 8})
 
     def to_text(self, value: Any) -> str:
-        """Return the shortest text of a duration."""
+        """Return the shortest spelling of a duration."""
         if value is None:
             return ""
         return format_duration(value) if isinstance(value, int) and value > 0 else str(value)
 
     def to_python(self, value: Any) -> Any:
-        """Return seconds. Raises ValidationError for what is not a duration."""
+        """Return seconds. Raises ValidationError if the string is not a duration."""
         text = str(value or "").strip()
         if not text:
             return None
@@ -69,16 +74,16 @@ class DurationField(_TextField):
         try:
             return parse_duration(int(text) if bare else text)
         except (TypeError, ValueError) as error:
-            raise ValidationError(str(error)) from error
+            raise ValidationError(localized(error.args[0])) from error
 
 
 class PropertiesField(_TextField):
-    """A list of properties, in order, between commas; as JSON where a name could not be read back from that."""
+    """A list of properties in order, separated by commas. It is shown as JSON if a name contains a comma."""
 
     widget = forms.TextInput(attrs={"size": 60, "class": "vTextField"})
 
     def to_text(self, value: Any) -> str:
-        """Return the names between commas."""
+        """Return the names separated by commas, or JSON."""
         names = value if isinstance(value, list) else [value]
         plain = all(isinstance(name, str) and name == name.strip() and "," not in name for name in names)
         text = ", ".join(names) if plain and all(names) else ""
@@ -87,7 +92,7 @@ class PropertiesField(_TextField):
         return dump(value)
 
     def to_python(self, value: Any) -> Any:
-        """Return the list of names. Raises ValidationError for a JSON list that cannot be read."""
+        """Return the list of names. Raises ValidationError for invalid JSON."""
         text = str(value or "").strip()
         if text[:1] in ("[", "{", '"'):
             return load(text)
@@ -95,7 +100,7 @@ class PropertiesField(_TextField):
 
 
 class ConditionsField(_TextField):
-    """Conditions as JSON. ``empty`` makes what an empty text stands for: everything, or no condition at all."""
+    """Conditions as JSON. ``empty`` makes the value of an empty string, which is None without it."""
 
     widget = forms.Textarea(attrs={"cols": 80, "rows": 3, "spellcheck": "false", "class": "ratelimit-json"})
 
@@ -104,11 +109,11 @@ class ConditionsField(_TextField):
         super().__init__(**options)
 
     def to_text(self, value: Any) -> str:
-        """Return JSON, indented where it is long."""
+        """Return JSON, indented if it is long."""
         return "" if value is None and self.empty is None else dump(value)
 
     def to_python(self, value: Any) -> Any:
-        """Return what the JSON says. Raises ValidationError, naming the line, for what is not valid JSON."""
+        """Return the value of the JSON. Raises ValidationError, which names the line, for invalid JSON."""
         text = str(value or "").strip()
         if not text:
             return self.empty() if self.empty else None
@@ -116,7 +121,7 @@ class ConditionsField(_TextField):
 
 
 class PercentField(forms.IntegerField):
-    """A percentage; an empty input is the default. The engine checks its range."""
+    """A percentage. An empty input is the default. The engine checks the range."""
 
     def __init__(self, *, default: int, **options: Any) -> None:
         self.default = default
@@ -132,13 +137,23 @@ class PercentField(forms.IntegerField):
 
 
 def form_field(spec: FieldSpec) -> forms.Field | None:
-    """Return the form field of a rule's field, None if the one that Django makes of the column will do."""
+    """Return the form field of a rule's field, or None if the form uses Django's field for the column."""
     make = FORM_FIELDS.get(spec.kind)
-    return make(spec, {"required": False, "help_text": spec.help_text, "label": spec.title}) if make else None
+    return make(spec, {"required": False, "help_text": help_text(spec), "label": label(spec)}) if make else None
+
+
+def label(spec: FieldSpec) -> Any:
+    """Return the label of a field, in the language that is active when it is shown."""
+    return lazily_localized(spec.title)
+
+
+def help_text(spec: FieldSpec) -> Any:
+    """Return the help of a field as HTML, in the language that is active when it is shown."""
+    return lazily_localized(spec.help_text) if spec.help_text else ""
 
 
 def widgets() -> dict[str, forms.Widget]:
-    """Return the inputs of fields that have not the usual one, by the names of the fields."""
+    """Return the widgets of fields that need another widget than Django's, by the names of the fields."""
     lines = {spec.name: forms.TextInput(attrs={"size": spec.size}) for spec in SPECS.values() if spec.size}
     notes = {spec.name: forms.Textarea(attrs={"cols": 80, "rows": 2}) for spec in SPECS.values() if spec.multiline}
     return {**lines, **notes}
@@ -152,7 +167,7 @@ def _conditions(spec: FieldSpec, options: dict[str, Any]) -> forms.Field:
     return ConditionsField(empty=dict, initial=dict, **options) if spec.default == {} else ConditionsField(**options)
 
 
-# By kind: a function that makes the form field. Django's own serve for the other kinds.
+# A function that makes the form field, by kind. Other kinds use Django's field for the column.
 FORM_FIELDS: dict[Kind, Callable[[FieldSpec, dict[str, Any]], forms.Field]] = {
     Kind.COUNT: lambda spec, options: forms.IntegerField(widget=_numeric(spec), **options),
     Kind.DURATION: lambda spec, options: DurationField(**options),
@@ -163,7 +178,7 @@ FORM_FIELDS: dict[Kind, Callable[[FieldSpec, dict[str, Any]], forms.Field]] = {
 
 
 class KeyField(forms.IntegerField):
-    """The key of the row that a form stands for, which is known: the database need not be asked for it."""
+    """The primary key of the form's row. It is known already, so no query is needed to check it."""
 
     widget = forms.HiddenInput
 
@@ -172,15 +187,15 @@ class KeyField(forms.IntegerField):
         self.key = key
 
     def clean(self, value: Any) -> int | None:
-        """Return the key. Raises ValidationError for that of a row that is not there any more."""
+        """Return the key. Raises ValidationError if the row was deleted."""
         key: int | None = super().clean(value)
         if key != self.key:
-            raise ValidationError("Somebody deleted this rule after you opened the page. Reload the page.")
+            raise ValidationError(_("Somebody deleted this rule after you opened the page. Reload the page."))
         return key
 
 
 class SeenField(forms.CharField):
-    """What stood in the database when the page was made, as a digest; a page that is shown again has the newest."""
+    """A digest of the stored values when the page was made. A page that is shown again gets the current digest."""
 
     widget = forms.HiddenInput
 
@@ -188,21 +203,21 @@ class SeenField(forms.CharField):
         super().__init__(required=False)
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Show what stands there now."""
+        """Show the current digest."""
         return initial
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Be no change in itself."""
+        """Return False, because the user does not edit the digest."""
         return False
 
 
 def digest(value: object) -> str:
-    """Return a short text that is another one for other values."""
+    """Return a short string that differs for different values."""
     return hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 def dump(value: Any) -> str:
-    """Return JSON that people can read and any page can show: a lone surrogate, which no page can, is escaped."""
+    """Return readable JSON. Escapes lone surrogates, because no page can contain them."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text) > ONE_LINE:
         text = json.dumps(value, ensure_ascii=False, indent=2)
@@ -210,28 +225,34 @@ def dump(value: Any) -> str:
 
 
 def load(text: str) -> Any:
-    """Return what a JSON text says. Raises ValidationError with the place and the reason."""
+    """Return the value of a JSON string. Raises ValidationError with the place and the reason."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        message = f"This is not valid JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
-        if "'" in text or "“" in text or "”" in text:
-            message += ' Texts stand in straight double quotes: "free".'
-        raise ValidationError(message) from error
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise ValidationError(f"This cannot be read: {reason}.") from error
+        raise ValidationError(_syntax_error(text, error)) from error
+    except RecursionError as error:
+        raise ValidationError(_("This cannot be read, because it is nested too deep.")) from error
+    except ValueError as error:
+        raise ValidationError(_("This cannot be read: %(reason)s.") % {"reason": error}) from error
+
+
+def _syntax_error(text: str, error: json.JSONDecodeError) -> list[str]:
+    place = {"reason": error.msg, "line": error.lineno, "column": error.colno}
+    message = _("This is not valid JSON: %(reason)s, at line %(line)s, column %(column)s.") % place
+    curly = any(quote in text for quote in "'“”")
+    return [message, _('Write strings in straight double quotes: "free".')] if curly else [message]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
-            # JSON readers keep the last one silently: half of what the operator asked for would be gone.
-            raise ValueError(f"{name!r} stands twice in one object; join its conditions, or use a list of objects")
-        found[name] = value
-    return found
+        if name in members:
+            # Without this check json.loads keeps only the last value, and drops the other conditions.
+            message = _("“%(name)s” is repeated in one object. Join its conditions, or use a list of objects.")
+            raise ValidationError(message % {"name": escape_surrogates(name)})
+        members[name] = value
+    return members
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a value in JSON")
+    raise ValidationError(_("%(name)s is not a value in JSON.") % {"name": name})

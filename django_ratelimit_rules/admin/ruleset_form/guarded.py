@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from ...models import Rule, Ruleset
 from ...rulesets import diff as ruleset_diff
 from ...rulesets.text import Plain, PlainForms
+from ...runtime.language import localized
 from .. import permissions
 from ..permissions import Guarded
 from .fields import digest
@@ -51,7 +52,7 @@ class GuardedFormSet(RulesFormSet):
             raise ValidationError(lacking)
         changes = ruleset_diff.compare(before, after)
         if self.data.get(f"{self.prefix}-seen", self.seen) != self.seen and changes and self.instance.pk:
-            lines = [f"{change.mark} {change.text}" for change in changes[:MOST_CHANGES] if change.depth]
+            lines = [f"{change.mark} {localized(change.text)}" for change in changes[:MOST_CHANGES] if change.depth]
             raise ValidationError([STALE, *lines])
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Rules of the file and of code, shown where they are evaluated on a ruleset's page, with the way to override each.
+"""Rules of the file and of code on a ruleset's page, in the order of evaluation, with links to override them.
 
-A limiter's name goes in; lines for the template come out. These rules cannot be changed here; a rule of the same name
-in the admin replaces one of code, and none of the file.
+A limiter's name goes in, lines for the template come out. These rules cannot be changed here. A rule in the admin
+replaces a rule of the same name in code, but no rule of the file.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from ... import engine, rulesets
 from ...models import Ruleset
 from ...rulesets import text as ruleset_text
 from ...rulesets.tiers import Tier, TierRules
 from ...runtime.clock import clock
+from ...runtime.language import localized
 from .. import permissions
 
 OVERRIDE = "override"
@@ -48,9 +50,17 @@ def panels(request: HttpRequest, ruleset: Ruleset | None) -> dict[str, Any]:
 
 def _lines(tier: TierRules, hidden: set[str]) -> Iterator[dict[str, Any]]:
     for rule in tier.rules:
-        state = "Disabled" if not rule.enabled else "Expired" if rule.has_expired(clock.moment()) else ""
-        state = "Overridden" if rule.name in hidden else state
-        yield {"rule": rule, "sentence": engine.sentence(rule), "state": state, "overridden": rule.name in hidden}
+        overridden = rule.name in hidden
+        sentence = localized(engine.sentence(rule))
+        yield {"rule": rule, "sentence": sentence, "state": _state(rule, overridden), "overridden": overridden}
+
+
+def _state(rule: engine.Rule, overridden: bool) -> str:
+    if overridden:
+        return _("Overridden")
+    if not rule.enabled:
+        return _("Disabled")
+    return _("Expired") if rule.has_expired(clock.moment()) else ""
 
 
 def _limiter(request: HttpRequest, ruleset: Ruleset | None) -> str:
@@ -64,5 +74,5 @@ def _find(limiter: str, name: str | None) -> engine.Rule | None:
 
 def _initial(rule: engine.Rule) -> dict[str, Any]:
     columns = ruleset_text.columns(rule)
-    # What code computes cannot be written down; the operator says what it shall be.
+    # Leave out computed values, because the admin cannot store a function. The operator enters a number instead.
     return {name: None if callable(value) else value for name, value in columns.items()}

@@ -1,7 +1,7 @@
-"""What stands of every rule on a ruleset's page, opened or not: its place, name, switches, ways to change it, sentence.
+"""The line of every rule on a ruleset's page: its position, name, switches, links and sentence.
 
-What a form knows and what the user may do go in, safe HTML comes out. Written out here because as a template two
-hundred of them take longer than all the rest of the page.
+The values of a form and the user's permissions go in, safe HTML comes out. Python builds the HTML, because with a
+template 200 lines take longer than the rest of the page.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from urllib.parse import quote
 
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from ..links import Links
 
-# What a rule of an action can be turned into, and how that is called.
-TURNS = {"log": ("Promote", "limit"), "limit": ("Demote", "log")}
+# The turn that a rule of an action can take.
+TURNS = {"log": "promote", "limit": "demote"}
 
 
 class Allowed(NamedTuple):
@@ -32,18 +33,16 @@ class Allowed(NamedTuple):
 
 
 def head(line: dict[str, Any], allowed: Allowed) -> SafeString:
-    """Return the head of a rule's line and its sentence; of a new rule, what is needed to make it."""
-    name, prefix, new = escape(line["name"]), line["prefix"], line["pk"] is None
+    """Return the head of a rule's line and its sentence. A new rule has only the inputs that it needs."""
+    name, prefix, new = line["name"], line["prefix"], line["pk"] is None
     writable = allowed.change or new
-    anchor = f' id="rule-{name}"' if name else ""
+    anchor = f' id="rule-{escape(name)}"' if name else ""
     parts = [
         _place(prefix, name, line["position"]) if writable else "",
-        f'<h3{anchor}><span class="inline_label">{name or "New rule"}</span></h3>',
-        _switch(prefix, "enabled", "Enabled", name, line["enabled"]) if writable else "",
-        _switch(prefix, "DELETE", "Delete", name, line.get("DELETE"))
-        if writable and allowed.delete and not new
-        else "",
-        "" if new else _ways(line, name, allowed),
+        f'<h3{anchor}><span class="inline_label">{escape(name or _("New rule"))}</span></h3>',
+        _enabled(prefix, name, line["enabled"]) if writable else "",
+        _delete(prefix, name, line.get("DELETE")) if writable and allowed.delete and not new else "",
+        "" if new else _links(line, name, allowed),
     ]
     owner = f' <span class="ratelimit-owner">{escape(line["owner"])}</span>' if line["owner"] else ""
     return mark_safe(
@@ -54,41 +53,59 @@ def head(line: dict[str, Any], allowed: Allowed) -> SafeString:
 
 
 def unopened(line: dict[str, Any], index: int, allowed: Allowed) -> SafeString:
-    """Return what stands in place of a rule's fields before they are opened."""
-    name = escape(line["name"])
+    """Return the link that is shown instead of a rule's fields before they are opened."""
+    name = line["name"]
+    link = _("Open the fields of %(rule)s") % {"rule": name}
+    warning = _("(unsaved changes on this page will be lost)")
     return mark_safe(
-        f'<details class="ratelimit-fields"{" open" if line["invalid"] else ""}>'
-        f'<summary>{"Edit" if allowed.change else "Show"}<span class="visually-hidden"> {name}</span></summary>'
-        f'<p class="ratelimit-unopened"><a href="?open={quote(line["name"])}#rules-{index}">Open the fields of {name}'
-        "</a> (unsaved changes on this page will be lost)</p></details>"
+        f'<details class="ratelimit-fields"{" open" if line["invalid"] else ""}><summary>'
+        f'{escape(_("Edit") if allowed.change else _("Show"))}<span class="visually-hidden"> {escape(name)}</span>'
+        f'</summary><p class="ratelimit-unopened"><a href="?open={quote(name)}#rules-{index}">{escape(link)}</a>'
+        f" {escape(warning)}</p></details>"
     )
 
 
 def _place(prefix: str, name: str, position: object) -> str:
     field = f"{prefix}-position"
+    described = _("Position of %(rule)s") % {"rule": name} if name else _("Position of the new rule")
     return (
-        f'<span class="ratelimit-place"><label for="id_{field}">Position<span class="visually-hidden"> of'
-        f' {name or "the new rule"}</span></label> <input type="text" inputmode="numeric" size="4" name="{field}"'
-        f' id="id_{field}" value="{"" if position is None else escape(position)}"></span> '
+        f'<span class="ratelimit-place"><label for="id_{field}">{escape(_("Position"))}</label> <input type="text"'
+        f' inputmode="numeric" size="4" name="{field}" id="id_{field}" aria-label="{escape(described)}"'
+        f' value="{"" if position is None else escape(position)}"></span> '
     )
 
 
-def _switch(prefix: str, field: str, label: str, name: str, checked: object) -> str:
-    field = f"{prefix}-{field}"
+def _enabled(prefix: str, name: str, checked: object) -> str:
+    described = _("Enabled: %(rule)s") % {"rule": name} if name else _("Enabled: the new rule")
+    return _switch(f"{prefix}-enabled", _("Enabled"), described, checked)
+
+
+def _delete(prefix: str, name: str, checked: object) -> str:
+    return _switch(f"{prefix}-DELETE", _("Delete"), _("Delete: %(rule)s") % {"rule": name}, checked)
+
+
+def _switch(field: str, label: str, described: str, checked: object) -> str:
     return (
         f' <span class="ratelimit-switch"><input type="checkbox" name="{field}" id="id_{field}"'
-        f'{" checked" if checked else ""}> <label for="id_{field}">{label}<span class="visually-hidden">:'
-        f" {name or 'the new rule'}</span></label></span>"
+        f' aria-label="{escape(described)}"{" checked" if checked else ""}>'
+        f' <label for="id_{field}">{escape(label)}</label></span>'
     )
 
 
-def _ways(line: dict[str, Any], name: str, allowed: Allowed) -> str:
-    ways = ""
-    hidden = f'<span class="visually-hidden"> {name}</span>'
+def _links(line: dict[str, Any], name: str, allowed: Allowed) -> str:
+    links = ""
     if allowed.copy:
-        ways += f' <a class="ratelimit-copy" href="?copy={quote(line["name"])}#{allowed.copy}">Copy{hidden}</a>'
-    if allowed.turn and line["action"] in TURNS:
-        label, action = TURNS[line["action"]]
-        url = allowed.turn.to("turn", line["ruleset"], line["pk"], label.lower())
-        ways += f' <a class="ratelimit-turn" href="{url}">{label}{hidden} to {action}</a>'
-    return ways
+        described = _("Copy %(rule)s") % {"rule": name}
+        links += _link("copy", f"?copy={quote(name)}#{allowed.copy}", _("Copy"), described)
+    turn = TURNS.get(line["action"])
+    if allowed.turn and turn:
+        if turn == "promote":
+            label, described = _("Promote to limit"), _("Promote %(rule)s to limit") % {"rule": name}
+        else:
+            label, described = _("Demote to log"), _("Demote %(rule)s to log") % {"rule": name}
+        links += _link("turn", allowed.turn.to("turn", line["ruleset"], line["pk"], turn), label, described)
+    return links
+
+
+def _link(kind: str, url: str, label: str, described: str) -> str:
+    return f' <a class="ratelimit-{kind}" href="{url}" aria-label="{escape(described)}">{escape(label)}</a>'

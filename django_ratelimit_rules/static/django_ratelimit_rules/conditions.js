@@ -1,50 +1,57 @@
-/* Conditions between JSON and the rows of the builder, both ways. Knows nothing of the page.
+/* Converts conditions from JSON to rows of the builder and back. Uses no element of the page but its JSON data.
  *
- * A row is {property, operator, text, original}; with the operator "not all" it has parts instead, rows without a
- * property. A row that nobody touched keeps the JSON it came from as its original, to the letter. What cannot be shown
- * without a loss is not: parse() throws what the builder says about it. Whether it is right is the server's to say.
+ * A row is {property, operator, text, original}. With the operator "not all" it has parts instead of a text, which are
+ * rows without a property. An unchanged row keeps its JSON as `original`, so that the same JSON is written again.
+ * If JSON cannot be shown without a loss, parse() throws Unsupported with a message for the page. The server validates.
  */
 "use strict";
 
 window.ratelimit.conditions = (() => {
+    const { words } = window.ratelimit;
     const NOT_ALL = "not all";
     let known;
 
-    /** Return the operators of engine/matching.py, which the page has as JSON: `labels` by key of the builder, `kinds`
-     * by name, `aliases`, and the keys that are `rare`. Read at first use, because scripts come before the page. */
+    /** Return the operators of engine/matching.py from the JSON of the page: `labels` by key of the builder, `kinds` by
+     * name, `aliases`, and the keys that are `rare`. Reads them on the first call, because scripts run before the page
+     * is complete. */
     function operators() {
         if (known) return known;
         const rows = JSON.parse(document.getElementById("ratelimit-operators").textContent);
         const flags = rows.filter(({ operand }) => operand === "flag");
-        const ordered = [...rows.filter((one) => !flags.includes(one)), ...flags];
+        const ordered = [...rows.filter((row) => !flags.includes(row)), ...flags];
         known = {
             labels: Object.fromEntries([...ordered.flatMap(({ name, labels: [label, negative] }) =>
-                [[name, label], [`not ${name}`, negative]]), [NOT_ALL, "is not all of"]]),
+                [[name, label], [`not ${name}`, negative]]), [NOT_ALL, words("is_not_all_of")]]),
             kinds: Object.fromEntries(rows.map(({ name, operand }) => [name, operand])),
             aliases: Object.fromEntries(rows.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name]))),
-            rare: rows.filter((one) => one.rarely_negated).map(({ name }) => `not ${name}`),
+            rare: rows.filter((row) => row.rarely_negated).map(({ name }) => `not ${name}`),
         };
         return known;
     }
 
     const kindOf = (key) => operators().kinds[key.replace(/^not /, "")];
-    /** Whether a row of this operator has a text. */
+    /** Return whether a row of this operator has a text input. */
     const hasText = (key) => key !== NOT_ALL && kindOf(key) !== "flag";
     const isList = (key) => ["list", "some"].includes(kindOf(key));
     const INTEGER = /^(0|-?[1-9]\d{0,14})$/;
-    // Numbers whose text is the same to the server, which compares texts.
+    // Numbers that JavaScript writes as they are spelled here. The server compares strings, so 1.50 is not 1.5.
     const PLAIN = /^-?(0|[1-9]\d*)(\.0|\.\d{0,14}[1-9])?$/;
     const isRaw = (value) => Boolean(JSON.isRawJSON?.(value));
     const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !isRaw(value);
 
-    class Unsupported extends Error {}
+    /** JSON or a row that the builder cannot convert. `key` is the key of the message in the page's JSON. */
+    class Unsupported extends Error {
+        constructor(key, values) {
+            super(words(key, values));
+        }
+    }
     const fail = () => {
-        throw new Unsupported("says more than the builder can show");
+        throw new Unsupported("too_much");
     };
 
     /* ── JSON → rows ── */
 
-    /** Return alternatives, each a list of rows. Throws Unsupported. */
+    /** Return alternatives, which are lists of rows. Throws Unsupported. */
     function parse(text, empty) {
         const trimmed = text.trim();
         if (!trimmed) return empty ? [[]] : [];
@@ -52,36 +59,36 @@ window.ratelimit.conditions = (() => {
         try {
             value = exact(trimmed);
         } catch {
-            throw new Unsupported("This is not valid JSON yet; the builder returns when it is.");
+            throw new Unsupported("invalid_json");
         }
         refuseLosses(trimmed, value);
         const alternatives = Array.isArray(value) ? value : [value];
-        if (!alternatives.length || !alternatives.every(isObject)) throw new Unsupported("This is not a match.");
-        return alternatives.map((each) => Object.entries(each).flatMap(([property, condition]) => {
+        if (!alternatives.length || !alternatives.every(isObject)) throw new Unsupported("no_match");
+        return alternatives.map((conditions) => Object.entries(conditions).flatMap(([property, condition]) => {
             try {
                 return parts(condition).map((part) => ({ property, ...part }));
             } catch (error) {
-                throw error instanceof Unsupported ? new Unsupported(`The condition on ${property} ${error.message}.`) : error;
+                throw error instanceof Unsupported ? new Unsupported("too_much_on", { property }) : error;
             }
         }));
     }
 
-    /** Read JSON; a number that JavaScript would write otherwise than it stands is kept as it stands. */
+    /** Parse JSON. Keep the spelling of a number that JavaScript would write differently. */
     function exact(text) {
         return JSON.parse(text, (key, value, context) =>
             (JSON.rawJSON && typeof value === "number" && String(value) !== context.source ? JSON.rawJSON(context.source) : value));
     }
 
-    /** Refuse names given twice; and numbers such as 1.0, where the browser is too old to keep them. */
+    /** Reject repeated names. If the browser cannot keep the spelling of numbers, reject numbers such as 1.0. */
     function refuseLosses(text, value) {
-        const keys = (found) => (!isObject(found) && !Array.isArray(found) ? 0 : Object.values(found)
-            .reduce((count, inner) => count + keys(inner), isObject(found) ? Object.keys(found).length : 0));
+        const keys = (node) => (!isObject(node) && !Array.isArray(node) ? 0 : Object.values(node)
+            .reduce((count, inner) => count + keys(inner), isObject(node) ? Object.keys(node).length : 0));
         const bare = text.replace(/"(?:[^"\\]|\\.)*"/g, '""');
         const written = bare.match(/""\s*:/g) || [];
         const numbers = bare.match(/-?\d[\d.eE+-]*/g) || [];
-        if (written.length !== keys(value)) throw new Unsupported("A property stands twice in one object.");
+        if (written.length !== keys(value)) throw new Unsupported("repeated_property");
         if (!JSON.rawJSON && numbers.some((number) => String(Number(number)) !== number)) {
-            throw new Unsupported("The builder would write a number here otherwise than it stands.");
+            throw new Unsupported("respelled_number");
         }
     }
 
@@ -94,11 +101,11 @@ window.ratelimit.conditions = (() => {
     }
 
     function part(condition) {
-        return { ...words(condition), original: condition };
+        return { ...shown(condition), original: condition };
     }
 
-    /** Return operator, and text or parts, of a condition with one operator. */
-    function words(condition) {
+    /** Return the operator, and the text or the parts, of a condition with one operator. */
+    function shown(condition) {
         if (condition === null) return { operator: "not exists", text: "" };
         if (Array.isArray(condition)) return { operator: "in", text: listed(condition) };
         if (!isObject(condition)) return { operator: "eq", text: scalar(condition) };
@@ -107,7 +114,7 @@ window.ratelimit.conditions = (() => {
         const operator = Object.hasOwn(aliases, key) ? aliases[key] : key;
         if (operator === "not") return negated(parts(operand));
         if (!Object.hasOwn(kinds, operator)) return fail();
-        if (operator === "eq") return isObject(operand) || Array.isArray(operand) ? fail() : words(operand);
+        if (operator === "eq") return isObject(operand) || Array.isArray(operand) ? fail() : shown(operand);
         if (kinds[operator] === "flag") {
             return typeof operand === "boolean" ? { operator: operand ? operator : `not ${operator}`, text: "" } : fail();
         }
@@ -122,7 +129,7 @@ window.ratelimit.conditions = (() => {
             : { operator: NOT_ALL, text: "", parts: inner };
     }
 
-    /** Return the text of a scalar; an input has one line, and no room for numbers such as 1e3. */
+    /** Return the text of a scalar. Throws Unsupported for line breaks and for numbers such as 1e3. */
     function scalar(value) {
         if (typeof value === "boolean") return value ? "1" : "0";
         const text = isRaw(value) ? value.rawJSON : String(value);
@@ -131,11 +138,12 @@ window.ratelimit.conditions = (() => {
 
     const plain = (value) => (typeof value === "string" || typeof value === "number" || isRaw(value) ? scalar(value) : fail());
 
-    /** Return members between commas; as JSON where commas could not part them. */
+    /** Return members between commas, or as JSON if a member contains a comma. */
     function listed(value) {
         if (isObject(value)) return fail();
         const members = Array.isArray(value) ? value : [value];
-        const texts = members.map((one) => (one === null ? "" : Array.isArray(one) || isObject(one) ? fail() : scalar(one)));
+        const texts = members.map((member) =>
+            (member === null ? "" : Array.isArray(member) || isObject(member) ? fail() : scalar(member)));
         const parted = texts.length && texts.every((text) => text && text === text.trim() && !text.includes(","));
         return parted && !texts[0].startsWith("[") ? texts.join(", ") : JSON.stringify(members);
     }
@@ -149,14 +157,14 @@ window.ratelimit.conditions = (() => {
             const list = text.trim().startsWith("[") ? exact(text) : null;
             if (Array.isArray(list)) return list;
         } catch {
-            // Not yet, or no JSON.
+            // The user is still typing, or the text is not JSON.
         }
-        return text.split(",").map((one) => one.trim()).filter(Boolean).map(typed);
+        return text.split(",").map((member) => member.trim()).filter(Boolean).map(typed);
     }
 
     function condition({ operator, text, parts: inner, original }) {
         if (original !== undefined) return original;
-        if (operator === NOT_ALL) return { not: joined(inner.map(condition), "a condition inside") };
+        if (operator === NOT_ALL) return { not: joined(inner.map(condition)) };
         if (operator === "not exists") return null;
         const [key, no] = operator.startsWith("not ") ? [operator.slice(4), true] : [operator, false];
         const kind = kindOf(key);
@@ -165,7 +173,7 @@ window.ratelimit.conditions = (() => {
         return no ? { not: value } : value;
     }
 
-    /** Return what a text says as an operand of some kind. */
+    /** Return the operand of a kind for the text of an input. */
     function operand(kind, text) {
         if (kind === "value") return typed(text);
         if (kind === "number") return PLAIN.test(text.trim()) ? Number(text) : text;
@@ -175,7 +183,7 @@ window.ratelimit.conditions = (() => {
         return list.length > 1 ? list : list.join();
     }
 
-    /** Return a condition; two operators need not be named. */
+    /** Return a condition. Leaves out the name of the operators eq and in. */
     const bare = (key, value) => (key === "eq" || key === "in" ? value : { [key]: value });
 
     const named = (value) => {
@@ -184,27 +192,27 @@ window.ratelimit.conditions = (() => {
         return isObject(value) ? value : { eq: value };
     };
 
-    /** Return one condition that says what several do. Throws Unsupported where an object cannot. */
-    function joined(conditions, name) {
+    /** Return one condition for several. Throws Unsupported if two have the same operator. */
+    function joined(conditions, property) {
         return conditions.reduce((before, now) => {
-            const [one, other] = [named(before), named(now)];
-            const twice = Object.keys(other).find((key) => Object.hasOwn(one, key));
-            if (twice) throw new Unsupported(`${name} has two conditions of one kind (${twice}): join them in one.`);
-            return { ...one, ...other };
+            const [first, second] = [named(before), named(now)];
+            const operator = Object.keys(second).find((key) => Object.hasOwn(first, key));
+            if (operator) throw new Unsupported(property ? "same_operator_on" : "same_operator", { property, operator });
+            return { ...first, ...second };
         });
     }
 
-    /** Return the object of one alternative; several conditions on one property stand in one. */
+    /** Return the object of one alternative. Joins several conditions on one property. */
     function object(rows) {
-        const found = new Map();
-        for (const each of rows.filter(({ property }) => property.trim())) {
-            const name = each.property.trim();
-            found.set(name, [...(found.get(name) || []), condition(each)]);
+        const byProperty = new Map();
+        for (const row of rows.filter(({ property }) => property.trim())) {
+            const name = row.property.trim();
+            byProperty.set(name, [...(byProperty.get(name) || []), condition(row)]);
         }
-        return Object.fromEntries([...found].map(([name, conditions]) => [name, joined(conditions, name)]));
+        return Object.fromEntries([...byProperty].map(([name, conditions]) => [name, joined(conditions, name)]));
     }
 
-    /** Return the JSON of alternatives, as the server writes it: on one line, indented where that is long. */
+    /** Return the JSON of alternatives as the server writes it: on one line, or indented if the line is long. */
     function write(alternatives) {
         if (!alternatives.length) return "";
         const objects = alternatives.map(object);

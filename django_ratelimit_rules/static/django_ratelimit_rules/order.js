@@ -1,11 +1,11 @@
-/* The order of the rules: by dragging (SortableJS), by two buttons a rule, or by typing a position.
+/* Changes the order of the rules: by dragging (SortableJS), by two buttons per rule, or by a typed position.
  *
- * Only the position inputs are written; the numbers that there are change places, so that few rules are saved.
+ * Writes the position inputs only. Reuses the existing numbers, so that few rules have to be saved.
  */
 "use strict";
 
 (() => {
-    const { rows, field, nameOf, make, group, changed, onRow } = window.ratelimit;
+    const { rows, field, nameOf, make, group, changed, onRow, words } = window.ratelimit;
     const STEP = 10;
     const position = (row) => {
         const text = field(row, "position")?.value.trim();
@@ -24,11 +24,11 @@
 
     function announce(row) {
         const all = rows();
-        const text = `${nameOf(row)} is now rule ${all.indexOf(row) + 1} of ${all.length}, once you save.`;
-        group().querySelector(".ratelimit-announced").textContent = text;
-        all.forEach((each, place) => {
-            each.querySelector(".ratelimit-up").disabled = place === 0;
-            each.querySelector(".ratelimit-down").disabled = place === all.length - 1;
+        const values = { rule: nameOf(row), place: all.indexOf(row) + 1, total: all.length };
+        group().querySelector(".ratelimit-announced").textContent = words(values.rule ? "moved" : "moved_new", values);
+        all.forEach((other, place) => {
+            other.querySelector(".ratelimit-up").disabled = place === 0;
+            other.querySelector(".ratelimit-down").disabled = place === all.length - 1;
         });
     }
 
@@ -45,12 +45,12 @@
         if (by < 0) other.before(row);
         else other.after(row);
         moved(row);
-        // Moving an element takes the focus from it; at an end, the button that was pressed is disabled.
+        // A moved element loses the focus. At an end of the list the pressed button is disabled, so focus the other one.
         const pressed = row.querySelector(by < 0 ? ".ratelimit-up" : ".ratelimit-down");
         (pressed.disabled ? row.querySelector(by < 0 ? ".ratelimit-down" : ".ratelimit-up") : pressed).focus();
     }
 
-    /** Put the rows where their positions say: a page with an error comes back in the old order. */
+    /** Sort the rows by their positions, because a page with an error has the old order. */
     function sort() {
         const sorted = rows().map((row) => [row, position(row)]).sort(([, a], [, b]) => (a === b ? 0 : a - b));
         if (sorted.some(([row], place) => row !== rows()[place])) {
@@ -62,15 +62,16 @@
     function addHandles(row) {
         const input = field(row, "position");
         if (!input) return;
+        const rule = row.dataset.name;
         const button = (direction, sign, by) => make("button", {
             type: "button",
             class: `ratelimit-${direction}`,
-            title: `Move ${direction}`,
-            "aria-label": `Move ${row.dataset.name || "the new rule"} ${direction}`,
+            title: words(`move_${direction}`),
+            "aria-label": rule ? words(`move_rule_${direction}`, { rule }) : words(`move_new_${direction}`),
             onclick: () => move(row, by),
         }, sign);
         row.querySelector(".ratelimit-head").prepend(make("span", { class: "ratelimit-move" },
-            make("span", { class: "ratelimit-handle", title: "Drag to move", "aria-hidden": "true" }, "⠿"),
+            make("span", { class: "ratelimit-handle", title: words("drag"), "aria-hidden": "true" }, "⠿"),
             button("up", "↑", -1),
             button("down", "↓", 1),
         ));
@@ -89,7 +90,7 @@
             draggable: ".ratelimit-rule:not(.empty-form)",
             handle: ".ratelimit-handle",
             animation: window.matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 120,
-            // Pointer events rather than the browser's own drag and drop, which touch screens do not have.
+            // Use pointer events, because touch screens do not support the browser's own drag and drop.
             forceFallback: true,
             onEnd: (event) => moved(event.item),
         });

@@ -1,10 +1,10 @@
-/* Characteristics as a list to pick from, in order. The text field stays, is what is saved, and may be typed into. */
+/* Shows the characteristics as an ordered list. The text field remains: it can be edited, and its value is saved. */
 "use strict";
 
 (() => {
-    const { field, make, changed, onFields } = window.ratelimit;
+    const { field, make, changed, onFields, words } = window.ratelimit;
 
-    /** Return the names in the text, null where it is JSON (for names that commas cannot part). */
+    /** Return the names in the text, or null if it is JSON, which is used for names with commas. */
     function read(text) {
         if (/^\s*[[{"]/.test(text)) return null;
         return text.split(",").map((name) => name.trim()).filter(Boolean);
@@ -14,12 +14,12 @@
         const input = field(row, "characteristics");
         if (!input || input.dataset.picks) return;
         input.dataset.picks = "yes";
-        const list = make("ol", { class: "ratelimit-picks", "aria-label": "Characteristics, in order" });
+        const list = make("ol", { class: "ratelimit-picks", "aria-label": words("characteristics") });
         const typed = make("input", {
-            type: "text", list: "ratelimit-match", "aria-label": "Property to count by", placeholder: "property",
+            type: "text", list: "ratelimit-match", "aria-label": words("count_by"), placeholder: words("property_here"),
             onkeydown: (event) => {
                 if (event.key !== "Enter") return;
-                // Enter would save the page.
+                // By default, Enter would submit the form and save the page.
                 event.preventDefault();
                 add();
             },
@@ -41,12 +41,14 @@
                 [reordered[place], reordered[other]] = [reordered[other], reordered[place]];
                 write(reordered, other);
             };
-            const button = (label, sign, disabled, onclick) =>
-                make("button", { type: "button", title: label, "aria-label": `${label}: ${name}`, disabled, onclick }, sign);
+            const button = (action, sign, disabled, onclick) => make("button", {
+                ...{ type: "button", title: words(action), "aria-label": words(`${action}_property`, { property: name }) },
+                ...{ disabled, onclick },
+            }, sign);
             return make("li", {}, make("code", {}, name),
-                button("Earlier", "←", place === 0, swap(place - 1)),
-                button("Later", "→", place === names.length - 1, swap(place + 1)),
-                button("Remove", "×", false, () => write(names.filter((other) => other !== name), place)));
+                button("earlier", "←", place === 0, swap(place - 1)),
+                button("later", "→", place === names.length - 1, swap(place + 1)),
+                button("remove", "×", false, () => write(names.filter((other) => other !== name), place)));
         };
         const show = () => {
             const names = read(input.value);
@@ -54,7 +56,7 @@
             list.replaceChildren(...(names || []).map(item));
         };
         const box = make("div", { class: "ratelimit-picker" }, list, typed,
-            make("button", { type: "button", onclick: add }, "Add"));
+            make("button", { type: "button", onclick: add }, words("add")));
         input.closest(".form-row").append(box);
         input.addEventListener("input", show);
         show();

@@ -1,21 +1,30 @@
-/* The rules of the ruleset page: fields fetched when a rule is opened, copies, and the form for a new rule.
+/* The rules of the ruleset page: fetches the fields of a rule that is opened, copies rules, and adds new ones.
  *
- * Everything works without this file; it only saves reloading the page. Other scripts here ask ratelimit.rows(),
- * and are told of rules by ratelimit.onRow (a rule's line is there) and ratelimit.onFields (its fields are).
+ * Without this file everything works, but the page is reloaded each time. Other scripts use the functions in
+ * window.ratelimit. They add callbacks to onRow (called for the line of a rule) and onFields (for the fields of a rule).
  */
 "use strict";
 
 window.ratelimit = (() => {
     const onRow = [], onFields = [];
+    let translations;
     const group = () => document.getElementById("rules-group");
     const rows = () => [...group().querySelectorAll(".ratelimit-rule:not(.empty-form)")];
     const field = (row, name) => row.querySelector(`[name^="rules-"][name$="-${name}"]`);
-    const nameOf = (row) => field(row, "name")?.value || row.dataset.name || "the new rule";
-    /** Tell whoever watches the form that it says something else now: scripts that set values cause no event. */
+    /** Return the name of a rule, or an empty string for a new rule without a name. */
+    const nameOf = (row) => field(row, "name")?.value || row.dataset.name || "";
+    /** Dispatch a change event, because the browser sends none if a script sets a value. */
     const changed = () => group().dispatchEvent(new Event("change", { bubbles: true }));
     const fieldsShown = (row) => onFields.forEach((callback) => callback(row));
 
-    /** Make an element; attributes that begin with "on" are listeners. */
+    /** Return a text of the page's JSON, which the server translated, with its %(name)s placeholders filled in. Reads the
+     * texts on the first call, because scripts run before the page is complete. */
+    function words(key, values = {}) {
+        translations ||= JSON.parse(document.getElementById("ratelimit-words").textContent);
+        return translations[key].replace(/%\((\w+)\)s/g, (_, name) => String(values[name]));
+    }
+
+    /** Make an element. Attributes that begin with "on" are listeners. */
     function make(tag, attributes = {}, ...children) {
         const element = document.createElement(tag);
         for (const [name, value] of Object.entries(attributes)) {
@@ -26,7 +35,7 @@ window.ratelimit = (() => {
         return element;
     }
 
-    /** Give the elements of a fragment the number that their rule has on this page. */
+    /** Replace the rule's number in all elements of a fragment by its number on this page. */
     function renumber(fragment, number) {
         for (const element of fragment.querySelectorAll("[id], [name], [for], [aria-describedby], [aria-labelledby]")) {
             for (const name of ["id", "name", "for", "aria-describedby", "aria-labelledby"]) {
@@ -36,7 +45,7 @@ window.ratelimit = (() => {
         }
     }
 
-    /** Fetch the fields of a rule that came without them. */
+    /** Fetch the fields of a rule if the page does not contain them, and open them. */
     async function open(row) {
         const details = row.querySelector(".ratelimit-fields");
         const link = details.querySelector(".ratelimit-unopened a");
@@ -46,14 +55,14 @@ window.ratelimit = (() => {
                 const response = await fetch(link.href.split("#")[0], { credentials: "same-origin" });
                 if (!response.ok) throw new Error(response.statusText);
                 const page = new DOMParser().parseFromString(await response.text(), "text/html");
-                const found = page.querySelector(`.ratelimit-rule[data-name="${CSS.escape(row.dataset.name)}"]`);
-                const fields = [...found.querySelectorAll(".ratelimit-fields > fieldset")];
+                const rule = page.querySelector(`.ratelimit-rule[data-name="${CSS.escape(row.dataset.name)}"]`);
+                const fields = [...rule.querySelectorAll(".ratelimit-fields > fieldset")];
                 details.querySelector(".ratelimit-unopened").replaceWith(...fields);
                 renumber(details, row.id.replace("rules-", ""));
                 pickers();
                 fieldsShown(row);
             } catch {
-                link.textContent = "The fields could not be loaded. Open them on a new page";
+                link.textContent = words("not_loaded");
             } finally {
                 delete details.dataset.loading;
             }
@@ -61,7 +70,7 @@ window.ratelimit = (() => {
         details.open = true;
     }
 
-    /** Let Django's calendars and clocks know about fields that came later. */
+    /** Add Django's calendars and clocks to fields that were loaded later. */
     function pickers() {
         document.querySelectorAll(".datetimeshortcuts").forEach((element) => element.remove());
         window.DateTimeShortcuts?.init();
@@ -95,7 +104,7 @@ window.ratelimit = (() => {
         if (!group()) return;
         rows().forEach((row) => onRow.forEach((callback) => callback(row)));
         rows().filter((row) => field(row, "name")).forEach(fieldsShown);
-        // "toggle" does not bubble.
+        // Listen in the capture phase, because "toggle" does not bubble.
         group().addEventListener("toggle", (event) => {
             if (event.target.matches(".ratelimit-fields") && event.target.open) open(event.target.closest(".ratelimit-rule"));
         }, true);
@@ -111,8 +120,8 @@ window.ratelimit = (() => {
             fieldsShown(event.target);
         });
         document.addEventListener("formset:removed", () => {
-            // Django numbers what is left as it stands on the page; a saved rule must keep its number, however far a
-            // new one was dragged. Its handler has not finished yet.
+            // Django numbers the remaining rules in their order on the page. Saved rules must keep the lowest numbers,
+            // even if a new rule was dragged above them. Wait, because Django's handler has not finished yet.
             queueMicrotask(() => {
                 const saved = rows().filter((row) => row.matches(".has_original"));
                 [...saved, ...rows().filter((row) => !row.matches(".has_original"))].forEach((row, number) => {
@@ -121,8 +130,8 @@ window.ratelimit = (() => {
                 });
             });
         });
-        // The empty form is for those without JavaScript; Django's "Add another" makes one when it is wanted.
-        // jQuery calls in turn: by then Django's own script has made the link.
+        // Remove the empty form, which is only needed without JavaScript: Django's "Add another" adds one on request.
+        // jQuery runs callbacks in order, so Django's own script has already made the links.
         window.addEventListener("load", () => window.django.jQuery(() => {
             const last = rows().at(-1);
             const untouched = last && !last.matches(".has_original") && !field(last, "name").value;
@@ -132,5 +141,5 @@ window.ratelimit = (() => {
     }
 
     document.addEventListener("DOMContentLoaded", start);
-    return { onRow, onFields, rows, field, nameOf, make, group, changed };
+    return { onRow, onFields, rows, field, nameOf, make, group, changed, words };
 })();

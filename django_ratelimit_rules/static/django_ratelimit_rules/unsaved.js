@@ -1,5 +1,5 @@
-/* Say when something on the ruleset page is not saved yet, and ask before it is left: the links beside the rules
- * (promote, history, explain) would lose it. */
+/* Shows a note while the ruleset page has unsaved changes, and asks before the page is left. Links on the page (promote,
+ * history, explain) would lose the changes. */
 "use strict";
 
 (() => {
@@ -8,11 +8,12 @@
     function note() {
         if (unsaved) return;
         unsaved = true;
-        document.querySelector(".ratelimit-submit")?.prepend(window.ratelimit.make("p",
-            { class: "ratelimit-unsaved", role: "status" }, "Unsaved changes."));
+        const { make, words } = window.ratelimit;
+        document.querySelector(".ratelimit-submit")?.prepend(
+            make("p", { class: "ratelimit-unsaved", role: "status" }, words("unsaved")));
     }
 
-    // Other scripts arrange the fields while the page comes up; only then is a change somebody's.
+    // Other scripts change fields while the page loads. Listen after that, so that only changes by the user count.
     window.addEventListener("load", () => window.django.jQuery(() => {
         const form = document.getElementById("ruleset_form");
         if (!form?.querySelector("[name=_save]")) return;
@@ -20,7 +21,7 @@
         form.addEventListener("input", note);
         form.addEventListener("change", note);
         form.addEventListener("submit", () => { unsaved = false; });
-        // Back from a page that the form was sent to, such as a replay of it: what was typed is here again.
+        // The user may come back from a page that the form was sent to, such as a replay. The typed values are restored.
         window.addEventListener("pageshow", () => { unsaved = Boolean(form.querySelector(".ratelimit-unsaved")); });
         window.addEventListener("beforeunload", (event) => {
             if (unsaved) event.preventDefault();

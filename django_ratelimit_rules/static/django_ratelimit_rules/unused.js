@@ -1,12 +1,13 @@
-/* Hide the fields that a rule's action or algorithm does not use, and send them empty. A field whose value came from the
- * server is not hidden before somebody changes the action: what is saved must show. */
+/* Hides the fields that a rule's action or algorithm does not use, and sends them empty. A field with a saved value is
+ * visible until the user changes the action, because every saved value must be visible. */
 "use strict";
 
 (() => {
     const { field, onFields } = window.ratelimit;
     let known;
 
-    /** Return the fields that not every rule uses, from the page's JSON. Read at first use: scripts come before it. */
+    /** Return the fields that not every rule uses, from the page's JSON. Reads it on the first call, because scripts run
+     * before the page is complete. */
     function options() {
         known ||= JSON.parse(document.getElementById("ratelimit-options").textContent);
         return known;
