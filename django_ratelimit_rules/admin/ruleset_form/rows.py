@@ -37,9 +37,10 @@ def head(line: dict[str, Any], allowed: Allowed) -> SafeString:
     name, prefix, new = line["name"], line["prefix"], line["pk"] is None
     writable = allowed.change or new
     anchor = f' id="rule-{escape(name)}"' if name else ""
+    title = escape(name or _("New rule"))
     parts = [
         _place(prefix, name, line["position"]) if writable else "",
-        f'<h3{anchor}><span class="inline_label">{escape(name or _("New rule"))}</span></h3>',
+        f'<h3{anchor}><span class="inline_label">{title}</span></h3>',
         _enabled(prefix, name, line["enabled"]) if writable else "",
         _delete(prefix, name, line.get("DELETE")) if writable and allowed.delete and not new else "",
         "" if new else _links(line, name, allowed),
@@ -57,9 +58,10 @@ def unopened(line: dict[str, Any], index: int, allowed: Allowed) -> SafeString:
     name = line["name"]
     link = _("Open the fields of %(rule)s") % {"rule": name}
     warning = _("(unsaved changes on this page will be lost)")
+    label = _("Edit") if allowed.change else _("Show")
     return mark_safe(
         f'<details class="ratelimit-fields"{" open" if line["invalid"] else ""}><summary>'
-        f'{escape(_("Edit") if allowed.change else _("Show"))}<span class="visually-hidden"> {escape(name)}</span>'
+        f'{escape(label)}<span class="visually-hidden"> {escape(name)}</span>'
         f'</summary><p class="ratelimit-unopened"><a href="?open={quote(name)}#rules-{index}">{escape(link)}</a>'
         f" {escape(warning)}</p></details>"
     )
@@ -67,9 +69,10 @@ def unopened(line: dict[str, Any], index: int, allowed: Allowed) -> SafeString:
 
 def _place(prefix: str, name: str, position: object) -> str:
     field = f"{prefix}-position"
+    label = _("Position")
     described = _("Position of %(rule)s") % {"rule": name} if name else _("Position of the new rule")
     return (
-        f'<span class="ratelimit-place"><label for="id_{field}">{escape(_("Position"))}</label> <input type="text"'
+        f'<span class="ratelimit-place"><label for="id_{field}">{escape(label)}</label> <input type="text"'
         f' inputmode="numeric" size="4" name="{field}" id="id_{field}" aria-label="{escape(described)}"'
         f' value="{"" if position is None else escape(position)}"></span> '
     )
