@@ -236,11 +236,15 @@ def load(text: str) -> Any:
         raise ValidationError(_("This cannot be read: %(reason)s.") % {"reason": error}) from error
 
 
-def _syntax_error(text: str, error: json.JSONDecodeError) -> list[str]:
-    place = {"reason": error.msg, "line": error.lineno, "column": error.colno}
-    message = _("This is not valid JSON: %(reason)s, at line %(line)s, column %(column)s.") % place
-    curly = any(quote in text for quote in "'“”")
-    return [message, _('Write strings in straight double quotes: "free".')] if curly else [message]
+def _syntax_error(text: str, error: json.JSONDecodeError) -> str:
+    if any(quote in text for quote in "'“”"):
+        message = _(
+            "This is not valid JSON: %(reason)s, at line %(line)s, column %(column)s. Write strings in straight double "
+            'quotes: "free".'
+        )
+    else:
+        message = _("This is not valid JSON: %(reason)s, at line %(line)s, column %(column)s.")
+    return message % {"reason": error.msg, "line": error.lineno, "column": error.colno}
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

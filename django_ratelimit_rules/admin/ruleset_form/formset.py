@@ -294,9 +294,9 @@ class RulesFormSet(BaseRulesFormSet):
         if most is None or number <= most:
             return ""
         return ngettext(
-            "This page cannot be saved: with %(number)s rule it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
+            "This page cannot be saved: for %(number)s rule it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
             "(%(maximum)s) allows. Set that to %(needed)s or more, or change the rules by export and import.",
-            "This page cannot be saved: with %(number)s rules it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
+            "This page cannot be saved: for %(number)s rules it sends more fields than DATA_UPLOAD_MAX_NUMBER_FIELDS "
             "(%(maximum)s) allows. Set that to %(needed)s or more, or change the rules by export and import.",
             number,
         ) % {
@@ -341,7 +341,7 @@ class RulesFormSet(BaseRulesFormSet):
         return [
             {
                 "name": row.name,
-                "labels": [localized(text) for text in row.labels or row.phrases],
+                "labels": tuple(localized(text) for text in row.labels or row.phrases),
                 "operand": row.operand.value,
                 "rarely_negated": row.rarely_negated,
                 "aliases": row.aliases,

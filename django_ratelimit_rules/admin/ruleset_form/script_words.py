@@ -51,8 +51,8 @@ def _of_conditions() -> dict[str, str]:
         "no_match": _("This is not a match: it must be an object, or a list of objects."),
         "repeated_property": _("A name is repeated in one object."),
         "respelled_number": _("The builder would change how a number here is written."),
-        "same_operator": _("A condition inside has two conditions of one kind (%(operator)s). Join them in one."),
-        "same_operator_on": _("%(property)s has two conditions of one kind (%(operator)s). Join them in one."),
+        "same_operator": _("A condition inside has two conditions of one kind (%(operator)s): join them in one."),
+        "same_operator_on": _("%(property)s has two conditions of one kind (%(operator)s): join them in one."),
     }
 
 

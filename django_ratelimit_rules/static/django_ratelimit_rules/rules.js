@@ -17,8 +17,8 @@ window.ratelimit = (() => {
     const changed = () => group().dispatchEvent(new Event("change", { bubbles: true }));
     const fieldsShown = (row) => onFields.forEach((callback) => callback(row));
 
-    /** Return a text of the page's JSON, which the server translated, with its %(name)s placeholders filled in. Reads the
-     * texts on the first call, because scripts run before the page is complete. */
+    /** Return a translation from the page's JSON, with its %(name)s placeholders filled in. Reads the JSON on the first
+     * call, because scripts run before the page is complete. */
     function words(key, values = {}) {
         translations ||= JSON.parse(document.getElementById("ratelimit-words").textContent);
         return translations[key].replace(/%\((\w+)\)s/g, (_, name) => String(values[name]));
