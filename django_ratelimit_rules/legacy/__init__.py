@@ -1,5 +1,5 @@
-"""Moving over from another limiter: both are asked, one decides, and they are compared.
+"""Migration from a legacy limiter: both limiters check a call, one decides, and the results are compared.
 
-- ``views`` wraps a view; ``verdicts`` reads the other limiter's answer.
-- ``divergence`` counts where the two disagree; ``drafts`` writes the rates of the old limiter as rules.
+- ``views`` wraps a view. ``verdicts`` interprets the return value of the legacy limiter.
+- ``divergence`` counts disagreements of the two. ``drafts`` writes the rates of the legacy limiter as rules.
 """

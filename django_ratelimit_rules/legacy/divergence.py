@@ -1,7 +1,7 @@
-"""How often our limiter and the legacy one disagreed in the last days, from all processes. Read by the admin.
+"""The disagreements of this limiter and the legacy one in the last days, from all processes. Read by the admin.
 
-Comparisons are added up in this process, by limiter and hour, and written to Redis every few seconds by the refresher's
-thread: a hash an hour of three numbers, kept for eight days. A request pays for one addition.
+Each process adds up its comparisons by limiter and hour. The background thread writes them to Redis every few seconds:
+one hash of three numbers per hour, kept for eight days. A request pays for one addition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOUR = 3600
 DAY_HOURS = 24
 KEPT_HOURS = 8 * DAY_HOURS
 WRITE_SECONDS = 5.0
-# The share of divergences up to which moving over is no risk.
+# Up to this share of divergences, a migration is safe.
 TARGET = 0.005
 FIELDS = ("compared", "diverged", "at_boundary")
 
@@ -33,7 +33,7 @@ class Comparisons(reset.Part):
         self.lock = threading.Lock()
 
     def take(self) -> dict[tuple[str, int], list[int]]:
-        """Return the numbers, and begin with none."""
+        """Return the numbers and clear them."""
         with self.lock:
             numbers, self.numbers = self.numbers, {}
         return numbers
@@ -48,7 +48,7 @@ class Comparisons(reset.Part):
         self.numbers = {}
 
     def remembers(self) -> bool:
-        """Return whether any comparison waits."""
+        """Return whether any comparison is not written yet."""
         return bool(self.numbers)
 
 
@@ -57,8 +57,10 @@ comparisons = reset.register("divergence", Comparisons())
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The comparisons of one hour. ``start`` is the POSIX time it began at; ``at_boundary`` are those divergences that
-    were within a second of a clock-aligned edge of a window."""
+    """The comparisons of one hour, which began at the POSIX time ``start``.
+
+    ``at_boundary`` is the number of divergences within a second of a clock-aligned edge of a window.
+    """
 
     start: int
     compared: int
@@ -67,14 +69,16 @@ class Hour:
 
     @property
     def share(self) -> float:
-        """The share that diverged, from 0 to 1."""
+        """The share of comparisons that diverged, from 0 to 1."""
         return self.diverged / self.compared if self.compared else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The comparisons of the last 24 hours by the clock, the one that runs included. ``last_exceeded`` is the latest
-    hour of the last eight days whose share was above the target, None when there was none."""
+    """The comparisons of the last 24 clock hours, including the current one.
+
+    ``last_exceeded`` is the latest hour of the last eight days with a share above the target, or None.
+    """
 
     day: Hour
     last_exceeded: Hour | None
@@ -84,7 +88,7 @@ class Divergence:
 
 
 def count(event: ComparisonEvent) -> None:
-    """Count a comparison in the hour that runs."""
+    """Count a comparison in the current hour."""
     if settings.LIVE:
         diverged = event.agreement == "diverge"
         with comparisons.lock:
@@ -95,7 +99,7 @@ def count(event: ComparisonEvent) -> None:
 
 
 def write() -> None:
-    """Write what came together in this process; what cannot be written waits for the next time."""
+    """Write the comparisons of this process. Comparisons that cannot be written are kept for the next time."""
     counts = comparisons.take()
     sums = {
         _name(limiter, hour): {field: number for field, number in zip(FIELDS, numbers, strict=True) if number}
@@ -119,7 +123,7 @@ def _put_back(counts: dict[tuple[str, int], list[int]]) -> None:
 
 
 def last_day(limiter: str) -> Divergence | None:
-    """Return how a limiter agreed with the legacy one; None when nothing was compared in the last eight days.
+    """Return the comparisons of a limiter. Returns None if there were none in the last eight days.
 
     Raises CountersUnavailable.
     """
@@ -146,5 +150,5 @@ def _name(limiter: str, hour: int) -> str:
 
 
 def connect() -> None:
-    """Let the background thread write; called once by the app config."""
+    """Register the writes with the background thread. Called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)

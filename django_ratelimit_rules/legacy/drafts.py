@@ -1,8 +1,8 @@
-"""Draft rules from what another limiter was told, as YAML that says beside each rule what differs.
+"""Draft rules from the rates of another limiter, as YAML with comments about the differences of each rule.
 
-What a reader of another limiter's rates found goes in (see :mod:`contrib.django_ratelimit_rates` and
-:mod:`contrib.rest_framework_rates`); a text comes out that ``ratelimit_plan`` and ``ratelimit_apply`` read. What cannot
-be written as a rule stands in it as a comment, with the reason.
+The rates of another limiter go in (see :mod:`contrib.django_ratelimit_rates` and :mod:`contrib.rest_framework_rates`).
+YAML comes out for ``ratelimit_plan`` and ``ratelimit_apply``. A rate that cannot be a rule becomes a comment with the
+reason. Comments are in English, like all YAML.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ View = Callable[..., Any]
 
 @dataclass(slots=True)
 class DraftRule:
-    """One rule: the fields of an :class:`engine.Rule`, what differs from before, and what is still in its way."""
+    """One rule as the fields of an :class:`engine.Rule`, and its differences from the rate that it replaces.
+
+    ``obstacle`` is the reason why it cannot be a rule, or "".
+    """
 
     fields: dict[str, Any]
     differs: list[str]
@@ -37,7 +40,7 @@ class DraftRule:
 
 @dataclass(slots=True)
 class Draft:
-    """One ruleset: where its calls come from, in ``found``, and its rules in the order they were asked in."""
+    """One ruleset. ``found`` describes the sources of its calls. ``rules`` are in the order of the old rates."""
 
     limiter: str
     found: list[str] = field(default_factory=list)
@@ -45,7 +48,7 @@ class Draft:
 
 
 def views() -> Iterator[tuple[str, View]]:
-    """Yield every view of the project's URLs with its pattern; imports the views."""
+    """Yield the pattern and the view of each URL of the project. Imports the views."""
     yield from _views(get_resolver().url_patterns, "")
 
 
@@ -59,7 +62,7 @@ def _views(patterns: Iterable[Any], before: str) -> Iterator[tuple[str, View]]:
 
 
 def name_of(text: str, taken: Collection[str] = ()) -> str:
-    """Return a limiter's or rule's name that is like a text, and none of those taken."""
+    """Return a valid name of a limiter or rule that resembles ``text`` and is not in ``taken``."""
     name = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()).strip("_")
     stem = (name if name[:1].isalpha() else f"rule_{name}".rstrip("_"))[: MAX_NAME - 4]
     number, free = 1, stem
@@ -70,7 +73,7 @@ def name_of(text: str, taken: Collection[str] = ()) -> str:
 
 
 def write(drafts: Iterable[Draft], heading: Iterable[str]) -> str:
-    """Return the text. All rulesets are drafts in a dry run: applying them refuses nobody."""
+    """Return the YAML. All rulesets are in a dry run, so that applying them blocks no call."""
     opening = "".join(_comment(paragraph, "") for paragraph in heading)
     ordered = sorted(drafts, key=lambda draft: draft.limiter)
     return "\n".join([opening, *("".join(_ruleset(draft)) for draft in ordered)])
@@ -91,7 +94,7 @@ def _ruleset(draft: Draft) -> Iterator[str]:
 
 
 def _apart(rules: Iterable[DraftRule]) -> tuple[list[DraftRule], list[DraftRule]]:
-    """Return the rules that can be written, and those that something is in the way of."""
+    """Return the rules that can be written, and the rules with an obstacle."""
     sound: list[DraftRule] = []
     others: list[DraftRule] = []
     for rule in rules:

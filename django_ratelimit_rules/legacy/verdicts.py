@@ -1,6 +1,6 @@
-"""The answer of a legacy limiter: whether it blocks, and how it refuses.
+"""The verdict of a legacy limiter: whether it blocks a request, and its own response or exception.
 
-Whatever a legacy limiter returned goes in, a :class:`Verdict` comes out. Who decides is not known here.
+The return value of a legacy limiter goes in, a :class:`Verdict` comes out. Does not know which limiter decides.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from django.http.response import HttpResponseBase
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a legacy limiter said of a request.
+    """The verdict of a legacy limiter on one request.
 
-    ``refusal`` is its own way to refuse: a response, or an exception to be raised; None for ours (429). ``passes``: the
-    request goes on all the same, as where a view itself looks at what the legacy limiter noted.
+    ``refusal`` is a response to return or an exception to raise. None means the standard response (429). ``passes`` is
+    True if the view runs even for a blocked request, for example because the view itself reads the verdict.
     """
 
     blocked: bool
@@ -24,20 +24,23 @@ class Verdict:
 
     @property
     def refuses(self) -> bool:
-        """Whether the legacy limiter answers the request."""
+        """Whether the legacy limiter responds instead of the view."""
         return self.blocked and not self.passes
 
 
-def verdict_of(said: object) -> Verdict:
-    """Return what a legacy callable said: a Verdict, a bool (True blocks), None for a pass, a response or an exception
-    for a refusal. Raises TypeError for anything else."""
-    if isinstance(said, Verdict):
-        return said
-    if said is None or isinstance(said, bool):
-        return Verdict(bool(said))
-    if isinstance(said, (HttpResponseBase, Exception)):
-        return Verdict(True, said)
+def verdict_of(returned: object) -> Verdict:
+    """Return the verdict that a legacy callable returned.
+
+    It may return a Verdict, a bool (True blocks), None to allow, or a response or an exception to block. Raises
+    TypeError for other types.
+    """
+    if isinstance(returned, Verdict):
+        return returned
+    if returned is None or isinstance(returned, bool):
+        return Verdict(bool(returned))
+    if isinstance(returned, (HttpResponseBase, Exception)):
+        return Verdict(True, returned)
     raise TypeError(
         "a legacy limiter must return a bool (True blocks), None, a response, an exception or a Verdict, not"
-        f" {type(said).__name__}"
+        f" {type(returned).__name__}"
     )

@@ -1,9 +1,9 @@
-"""What is recorded of decisions, and what is made of it.
+"""Records of decisions: metrics, log lines, the numbers of the admin, explanations and traffic.
 
-- ``check_counts`` counts in plain numbers, ``metrics`` shows them to Prometheus, ``log_lines`` write the log.
+- ``check_counts`` counts in plain numbers. ``metrics`` exports them to Prometheus. ``log_lines`` writes the log.
 - ``last_hour``, ``fullest_counters`` and ``exceeding_clients`` are the numbers that the admin shows.
-- ``decisions`` keeps explanations of refusals; ``recording`` keeps traffic for replays.
+- ``decisions`` stores explanations of refusals. ``recording`` stores traffic for replays.
 - ``dashboard/`` writes a Grafana dashboard and alert rules.
 
-Results go in. Nothing here decides, or knows how a decision was asked for.
+Results go in. No module here decides, or knows the caller of a check.
 """

@@ -1,6 +1,6 @@
 """The checks of one limiter, counted in plain numbers.
 
-Calls, durations and evaluations go in; sums by limiter and rule come out. Knows nothing of Prometheus.
+Calls, durations and evaluations go in. Sums by limiter and rule come out. Knows nothing of Prometheus.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from time import time
 from ..engine.plans import Chain
 from ..engine.results import ALLOW, BLOCK
 
-# In place of a rule: all calls of a limiter. No rule can have this name.
+# Used instead of a rule's name for all calls of a limiter. No rule can have this name.
 ALL = "*"
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
@@ -21,10 +21,10 @@ Labels = tuple[str, str, str, bool]
 
 
 class Waiting:
-    """What one limiter's checks counted since the counters were last brought up to date.
+    """The numbers of one limiter's checks since the last flush.
 
-    ``chains`` count the calls that all rules of a chain let pass, which are most; ``refusals`` those that its first
-    rule refused again, most of a flood; ``evaluations`` the other rules that were met, by the labels of their counter.
+    ``chains`` are the calls that all rules of a chain allowed: most calls. ``refusals`` are the calls that the first
+    rule of a chain refused again: most calls of a flood. ``evaluations`` are all other evaluations, by their labels.
     """
 
     __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "refusals", "seconds")
@@ -39,18 +39,18 @@ class Waiting:
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     def by_labels(self) -> dict[Labels, int]:
-        """Return the evaluations of all calls."""
-        found = dict(self.evaluations)
+        """Return the numbers of all evaluations by their labels."""
+        evaluations = dict(self.evaluations)
         for chain, number in self.chains.items():
             for rule in (*(step.rule for step in chain.steps), chain.skip):
                 if rule is not None:
                     labels = (rule.name, rule.action, ALLOW, False)
-                    found[labels] = found.get(labels, 0) + number
+                    evaluations[labels] = evaluations.get(labels, 0) + number
         for chain, number in self.refusals.items():
             rule = chain.steps[0].rule
             labels = (rule.name, rule.action, BLOCK, True)
-            found[labels] = found.get(labels, 0) + number
-        return found
+            evaluations[labels] = evaluations.get(labels, 0) + number
+        return evaluations
 
     def all_blocked(self) -> int:
         """Return the number of blocked calls."""
@@ -58,7 +58,7 @@ class Waiting:
 
 
 class Totals:
-    """What one limiter's checks counted in this process since it began."""
+    """The numbers of one limiter's checks since this process started."""
 
     __slots__ = ("blocked", "buckets", "calls", "created", "evaluations", "first_evaluated", "seconds")
 
@@ -72,7 +72,7 @@ class Totals:
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     def add(self, waiting: Waiting) -> None:
-        """Count what waited."""
+        """Add the numbers since the last flush."""
         self.calls += waiting.calls
         self.blocked += waiting.all_blocked()
         for labels, number in waiting.by_labels().items():
@@ -83,13 +83,13 @@ class Totals:
         self.buckets = list(map(add, self.buckets, waiting.buckets))
 
     def sums(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield for each rule its calls, the exceeded ones and the blocked ones. ALL is all calls."""
+        """Yield rule, calls, exceeded calls and blocked calls. The rule ALL means all calls."""
         yield ALL, self.calls, self.blocked, self.blocked
         for (rule, _, result, exceeded), number in self.evaluations.items():
             yield rule, number, number if exceeded else 0, number if result == BLOCK else 0
 
 
 def in_words(labels: Labels) -> tuple[str, str, str, str]:
-    """Return the labels of an evaluation as Prometheus has them."""
+    """Return the labels of an evaluation as strings for Prometheus."""
     rule, action, result, exceeded = labels
     return rule, str(action), str(result), "true" if exceeded else "false"

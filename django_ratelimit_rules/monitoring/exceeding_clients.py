@@ -1,8 +1,8 @@
-"""How many clients went over each rule's limit in the last hour, from all processes. Read by the admin.
+"""The number of clients over each rule's limit in the last hour, from all processes. Read by the admin.
 
-A client is a counter: what a rule's characteristics tell apart. Of calls over a limit, and only of those, the process
-notes whose they were; the refresher's thread writes that to Redis every few seconds, as digests: for each rule a set in
-order of time. Neither a flood nor many clients make it grow: of more than 1,000 clients of a rule the latest are kept.
+A client is a counter: one set of values of a rule's characteristics. The process notes the clients of calls over a
+limit only. The background thread writes them to Redis every few seconds, as digests: for each rule a set ordered by
+time. Its size is bounded: of more than 1,000 clients of a rule, only the latest are kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Noted(reset.Part):
         self.keys: dict[tuple[str, str], set[str]] = {}
 
     def take(self) -> dict[tuple[str, str], set[str]]:
-        """Return the keys, and begin with none."""
+        """Return the keys and clear them."""
         keys, self.keys = self.keys, {}
         return keys
 
@@ -45,7 +45,7 @@ class Noted(reset.Part):
         self.keys = {}
 
     def remembers(self) -> bool:
-        """Return whether any key waits."""
+        """Return whether any key is not written yet."""
         return bool(self.keys)
 
 
@@ -53,7 +53,7 @@ noted = reset.register("exceeding_clients", Noted())
 
 
 class Clients(NamedTuple):
-    """How many there are; ``more`` when there may be any number above."""
+    """A number of clients. ``more`` is True if the real number may be larger."""
 
     number: int
     more: bool
@@ -63,32 +63,32 @@ class Clients(NamedTuple):
 
 
 def note(event: CheckEvent) -> None:
-    """Note the client of a call over a limit."""
+    """Note the client of a call over a limit, for the next :func:`write`."""
     limiter, result, _, plan, _, refused_again = event
-    # A client that is refused again within a second was noted when it began.
+    # A client that is refused again within a second was noted at its first refusal.
     if refused_again or not result.exceeded or plan is None or not settings.LIVE:
         return
     keys = plan.hits.keys
     for at, evaluation in enumerate(result.evaluations):
         if evaluation.exceeded:
-            whose = limiter, evaluation.rule
-            of_rule = noted.keys.get(whose)
+            name = limiter, evaluation.rule
+            of_rule = noted.keys.get(name)
             if of_rule is None:
-                of_rule = noted.keys.setdefault(whose, set())
+                of_rule = noted.keys.setdefault(name, set())
             if len(of_rule) < MOST:
                 of_rule.add(keys[at])
 
 
 def write() -> None:
-    """Write what was noted in this process; what cannot be written is lost, for whoever goes on comes again."""
-    members = {_name(*whose): [_digest(key) for key in list(keys)] for whose, keys in noted.take().items()}
+    """Write the keys of this process. Keys that cannot be written are lost, because active clients are noted again."""
+    members = {_name(*name): [_digest(key) for key in list(keys)] for name, keys in noted.take().items()}
     if members:
         with suppress(CountersUnavailable):
             current().mark(members, int(clock.now()), HOUR, MOST)
 
 
 def of_rules(limiter: str, rules: Iterable[str]) -> dict[str, Clients]:
-    """Return how many clients went over the limit of each of these rules. Raises CountersUnavailable."""
+    """Return the number of clients over the limit of each of these rules. Raises CountersUnavailable."""
     write()
     rules = list(rules)
     numbers = current().marked([_name(limiter, rule) for rule in rules], int(clock.now()) - HOUR)
@@ -104,5 +104,5 @@ def _digest(key: str) -> str:
 
 
 def connect() -> None:
-    """Let the background thread write; called once by the app config."""
+    """Register the writes with the background thread. Called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)

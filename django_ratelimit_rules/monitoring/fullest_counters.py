@@ -1,4 +1,4 @@
-"""The counters of a limiter that are fullest now, as Redis has them.
+"""The fullest counters of a limiter, from Redis.
 
 A limiter's name goes in, counters come out, the fullest first. Read by the admin and by ``ratelimit_suggest``.
 """
@@ -18,7 +18,7 @@ MOST_KEYS = 2000
 
 
 class Heavy(NamedTuple):
-    """A counter that is full, or nearly. ``who`` are the values it counts for, as they stand in its key."""
+    """A full or nearly full counter. ``who`` are the values of its characteristics, as its key holds them."""
 
     rule: str
     who: str
@@ -30,8 +30,11 @@ class Heavy(NamedTuple):
 
 
 class Heaviest(NamedTuple):
-    """The fullest counters first. ``full`` are at their limit or over it, of ``looked`` looked at; ``complete`` when
-    those are all there are."""
+    """The fullest counters first.
+
+    ``looked`` is the number of examined counters, and ``full`` of them are at or over their limit. ``complete`` is True
+    if the limiter has no other counters.
+    """
 
     counters: list[Heavy]
     full: int
@@ -40,40 +43,40 @@ class Heaviest(NamedTuple):
 
 
 def heaviest(limiter: str, most: int = 20) -> Heaviest:
-    """Return the fullest counters of a limiter's rules, found by looking at 2,000 of them at most.
+    """Return the fullest counters of a limiter's rules. Examines at most 2,000 counters.
 
-    Rules with a computed limit are left out. Raises CountersUnavailable.
+    Skips rules with a computed limit. Raises CountersUnavailable.
     """
     hits, complete = _hits(limiter, MOST_KEYS)
     partition_by = rulesets.get(limiter).partition_by
-    found = []
+    counters = []
     for hit, tally in current().look(hits):
         who = values_in(hit.key, hit.rule.characteristics, partition_by)
         reset = tally.reset_ms / 1000
-        found.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
-    found.sort(key=_weight, reverse=True)
-    full = sum(heavy.banned or heavy.used >= heavy.limit for heavy in found)
-    return Heaviest(found[:most], full, len(found), complete)
+        counters.append(Heavy(hit.rule.name, who, tally.used, tally.count, hit.limit, tally.banned, reset))
+    counters.sort(key=_weight, reverse=True)
+    full = sum(heavy.banned or heavy.used >= heavy.limit for heavy in counters)
+    return Heaviest(counters[:most], full, len(counters), complete)
 
 
 def pressures(limiter: str, rule: str, most: int = 20_000) -> tuple[list[Number], bool]:
-    """Return what each counter of a rule has counted so far, refused calls included, and whether those are all.
+    """Return the count of each counter of a rule, refused calls included, and whether these are all its counters.
 
-    At most so many counters of the limiter are looked at. Raises CountersUnavailable.
+    Examines at most ``most`` counters of the limiter. Raises CountersUnavailable.
     """
     hits, complete = _hits(limiter, most)
     return [tally.count for _, tally in current().look([hit for hit in hits if hit.rule.name == rule])], complete
 
 
 def _hits(limiter: str, most: int) -> tuple[list[Hit], bool]:
-    """Return how to look at the counters of a limiter, and whether those are all."""
+    """Return hits that only read the counters of a limiter, and whether these are all its counters."""
     steps = {code_in(step.prefix): step for step in rulesets.get(limiter).steps if step.rule.counts}
     keys, complete = current().keys(limiter, most)
     return [hit for hit in (_hit(key, steps) for key in keys) if hit], complete
 
 
 def _hit(key: str, steps: dict[str, Step]) -> Hit | None:
-    """Return how to look at a counter, None when no rule in force counts in it, or its limit is computed."""
+    """Return a hit that only reads a counter. Returns None if no rule in force uses it, or its limit is computed."""
     step = steps.get(code_in(key))
     if step is None or step.terms is None:
         return None

@@ -1,7 +1,7 @@
-"""What each rule met in the last hour, from all processes.
+"""The calls of each rule in the last hour, from all processes. Read by the admin.
 
-Every few seconds the refresher's thread looks at what the metrics of this process have counted since, and adds it to
-one Redis hash per minute: three numbers for each rule. So a request pays nothing for it. Read by the admin.
+Every few seconds the background thread reads the metrics of this process, and adds the new calls to one Redis hash per
+minute: three numbers for each rule. So a request pays nothing for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rows = dict[str, list[int]]
 
 
 class Totals(NamedTuple):
-    """Sums over an hour. ``exceeded`` counts what was over the limit, ``blocked`` what was refused for it."""
+    """Sums over an hour. ``exceeded`` calls were over the limit, ``blocked`` calls were refused for it."""
 
     calls: int
     exceeded: int
@@ -42,7 +42,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One number a minute for an hour, the oldest first, of each of the three kinds."""
+    """One number per minute for an hour, the oldest first, for each of the three kinds of calls."""
 
     calls: tuple[int, ...]
     exceeded: tuple[int, ...]
@@ -50,26 +50,29 @@ class Series:
 
     @property
     def totals(self) -> Totals:
-        """The sums."""
+        """The sums over the hour."""
         return Totals(sum(self.calls), sum(self.exceeded), sum(self.blocked))
 
 
 @dataclass(frozen=True, slots=True)
 class LastHour:
-    """An hour of a limiter: all its calls, of which at least ``exceeded`` were over a limit, and those of each rule
-    that met any. ``first`` is the POSIX time at which the first minute began; the last one goes on still."""
+    """An hour of a limiter: all its calls, and the calls of each rule that met any.
+
+    ``all.exceeded`` is a lower bound. ``first`` is the POSIX time at which the first minute began. The last minute is
+    the current one.
+    """
 
     first: int
     all: Series
     rules: dict[str, Series]
 
     def of(self, rule: str) -> Series:
-        """Return a rule's series, of zeros when it met no call."""
+        """Return a rule's series, which is all zeros if the rule met no call."""
         return self.rules.get(rule) or _series({}, rule)
 
 
 class Unwritten(reset.Part):
-    """The numbers of this process that are not written yet, by limiter and minute, and what the metrics held last."""
+    """The unwritten numbers of this process, by limiter and minute, and the last state of the metrics."""
 
     def __init__(self) -> None:
         self._renew_locks()
@@ -78,13 +81,13 @@ class Unwritten(reset.Part):
 
     def _renew_locks(self) -> None:
         self._lock = threading.Lock()
-        # Held while numbers are on their way to Redis, so that a reader there finds them afterwards.
+        # Held while numbers are sent to Redis, so that a later reader finds them there.
         self._writing = threading.Lock()
 
     def gather(self, now: float | None = None) -> None:
-        """Take over what this process counted since the last time, into the minute of ``now``, a POSIX time.
+        """Add the calls since the last time to the minute of ``now``, a POSIX time.
 
-        The default is the minute that runs.
+        The default is the current minute.
         """
         with self._lock:
             counted = metrics.counted()
@@ -99,7 +102,7 @@ class Unwritten(reset.Part):
             self._seen = counted
 
     def write(self) -> None:
-        """Write the numbers. Numbers that cannot be written wait for the next time, for an hour."""
+        """Write the numbers. Numbers that cannot be written are kept for the next time, for up to an hour."""
         self.gather()
         with self._writing:
             with self._lock:
@@ -113,7 +116,7 @@ class Unwritten(reset.Part):
                 self.put_back(waiting)
 
     def put_back(self, numbers: Mapping[tuple[str, int], Rows]) -> None:
-        """Have numbers wait again, except those that are older than an hour."""
+        """Keep numbers for the next write, except numbers older than an hour."""
         oldest = int(clock.now()) // 60 - MINUTES
         with self._lock:
             for key, rows in numbers.items():
@@ -129,12 +132,12 @@ class Unwritten(reset.Part):
         self.waiting = {}
 
     def remembers(self) -> bool:
-        """Return whether any number waits, here or in the metrics."""
+        """Return whether any number is not written yet, here or in the metrics."""
         self.gather()
         return bool(self.waiting)
 
     def before_fork(self) -> None:
-        """Take over what was counted, so that the child does not count it again."""
+        """Gather the numbers, so that the child does not count them again."""
         self.gather()
 
     def after_fork(self) -> None:
@@ -156,19 +159,20 @@ def _fields(rows: Rows) -> dict[str, int]:
 
 
 def of_limiter(limiter: str) -> LastHour | None:
-    """Return what a limiter's rules met in the last hour; None when ``RATELIMIT_RULES_LIVE`` is off.
+    """Return the calls of a limiter's rules in the last hour. Returns None if ``RATELIMIT_RULES_LIVE`` is off.
 
-    What other processes wrote is at most a few seconds old. Raises CountersUnavailable.
+    The numbers of other processes are up to a few seconds old. Raises CountersUnavailable.
     """
     if not settings.LIVE:
         return None
     write()
     now = int(clock.now()) // 60
     minutes = range(now - MINUTES + 1, now + 1)
-    found = _numbers(current().added([_name(limiter, minute) for minute in minutes]))
-    rules = {name: _series(found, name) for name in dict.fromkeys(name for name, _ in found) if name != ALL}
-    of_all = _series(found, ALL)
-    # In a dry run this is what the limits would have refused; by how many limits one call was caught nobody counts.
+    numbers = _numbers(current().added([_name(limiter, minute) for minute in minutes]))
+    rules = {name: _series(numbers, name) for name in dict.fromkeys(name for name, _ in numbers) if name != ALL}
+    of_all = _series(numbers, ALL)
+    # In a dry run, only the limits count exceeded calls. Take their maximum instead of their sum, because a call may
+    # exceed several limits at once.
     limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
     over = [rules[name].exceeded for name in limits if name in rules]
     exceeded = tuple(map(max, zip(of_all.exceeded, *over, strict=True)))
@@ -180,14 +184,14 @@ def _name(limiter: str, minute: int) -> str:
 
 
 def _numbers(minutes: Sequence[Mapping[bytes, bytes]]) -> dict[tuple[str, str], list[int]]:
-    """Return the numbers of each rule and field, one a minute. What is none of ours is left out."""
-    # In one pass and as they come: an hour of a long ruleset is ten thousands of them.
-    found: dict[bytes, list[int]] = defaultdict(lambda: [0] * MINUTES)
+    """Return the numbers of each rule and field, one per minute. Skips values that are not numbers."""
+    # One pass in any order, because an hour of a long ruleset is tens of thousands of numbers.
+    numbers: dict[bytes, list[int]] = defaultdict(lambda: [0] * MINUTES)
     for minute, stored in enumerate(minutes):
         for field, text in stored.items():
             if text.isdigit() and len(text) < 19:
-                found[field][minute] = int(text)
-    named = ((field.decode(errors="replace").partition(":"), row) for field, row in found.items())
+                numbers[field][minute] = int(text)
+    named = ((field.decode(errors="replace").partition(":"), row) for field, row in numbers.items())
     return {(rule, field): row for (rule, _, field), row in named}
 
 
@@ -196,5 +200,5 @@ def _series(numbers: Mapping[tuple[str, str], list[int]], rule: str) -> Series:
 
 
 def connect() -> None:
-    """Be called by the refresher; called once by the app config."""
+    """Register the writes with the background thread. Called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)

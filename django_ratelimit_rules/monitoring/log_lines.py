@@ -1,7 +1,7 @@
 """Log lines of the app's decisions, under the logger ``django_ratelimit_rules``.
 
-Results go in, lines come out: one physical line each, whatever the values hold. A line names limiters, rules and the
-counter, in whose key a value that a client wrote stands as a digest; no other value of a request enters one.
+Results go in, lines come out. Each is one physical line, even if a value holds line breaks. A line names limiter, rule
+and counter. The counter's key holds values that a client wrote as digests. No other value of a request is logged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ MAX_ERROR = 500
 
 
 def log_check(event: CheckEvent) -> None:
-    """Write a line for each log rule that was exceeded, and for some blocks, bypasses and calls without the property
-    that a rule counts distinct values of."""
+    """Log each exceeded log rule, and a sample of three other events.
+
+    These are blocks, bypasses, and calls without the property whose distinct values a rule counts.
+    """
     limiter, result, ruleset, plan, _, refused_again = event
     if plan is not None and plan.passed_over and not refused_again:
         _log_passed_over(limiter, plan.passed_over)
@@ -74,13 +76,13 @@ def _log_exceeded(
 
 
 def _chosen(number: int) -> bool:
-    """Choose the 1st, 2nd, 4th, 8th …: a flood must not become a flood of lines."""
+    """Return True for the 1st, 2nd, 4th, 8th …, so that a flood of calls does not become a flood of lines."""
     return number & (number - 1) == 0
 
 
 def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str, cost: float) -> int:
-    """Return which refused call of its counter this is, over all processes where the counter knows it."""
-    # A ban stops the tally, and a call that was only looked at or costs nothing adds nothing to it.
+    """Return the ordinal of this refused call of its counter: over all processes if the counter tallies refusals."""
+    # A ban stops the tally. A call that only reads the counter, or costs 0, adds nothing to it.
     tallied = terms and terms.rule.counting.tallies_refusals and not terms.looked
     if tallied and not evaluation.banned and cost != 0:
         return math.ceil((evaluation.count - evaluation.used) / cost)
@@ -88,7 +90,7 @@ def _refused(limiter: str, evaluation: Evaluation, terms: Terms | None, key: str
 
 
 def log_comparison(event: ComparisonEvent) -> None:
-    """Write both verdicts at the 1st, 2nd, 4th, 8th … divergence, and agreement."""
+    """Log both verdicts at the 1st, 2nd, 4th, 8th … divergence, and likewise for agreements."""
     limiter, result, legacy_blocked, agreement, boundary = event
     if not _chosen(log_sampling.nth(f"compared.{limiter}.{agreement}.{legacy_blocked}")):
         return
@@ -102,12 +104,12 @@ def log_comparison(event: ComparisonEvent) -> None:
 
 
 def log_failure(event: FailureEvent) -> None:
-    """Write one line per limiter and minute."""
+    """Log one line per limiter and minute."""
     limiter, error, failure_mode = event
     if log_sampling.due(f"failed.{limiter}"):
         logger.error("Limiter %s cannot decide, failure mode %s answers: %s", limiter, failure_mode, _one_line(error))
 
 
 def _one_line(error: Exception) -> str:
-    """Return an error's message with line breaks and other control characters escaped, and an end to it."""
+    """Return at most 500 characters of an error's message, with control characters escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(error)[:MAX_ERROR])

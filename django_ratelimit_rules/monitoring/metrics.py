@@ -1,8 +1,8 @@
-"""Metrics of every check, in the registry that django-prometheus serves. Labels come from configuration alone.
+"""Metrics of every check, in the registry that django-prometheus serves. Labels only hold names from configuration.
 
-Listens to the app's signals. A check is counted in plain numbers, in a quarter of the time that prometheus_client's
-counters take. A scrape makes metrics of these numbers. With PROMETHEUS_MULTIPROC_DIR prometheus_client's own counters
-count each check as well, because the process that is scraped reads their files.
+A check is counted in plain numbers, in a quarter of the time that prometheus_client's counters take. A scrape makes
+metrics of these numbers. With PROMETHEUS_MULTIPROC_DIR, prometheus_client's own counters count each check as well,
+because the scraped process reads their files.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ..runtime import reset
 from ..signals import CheckEvent, ComparisonEvent, FailureEvent, NearLimitEvent
 from .check_counts import BUCKETS, Totals, Waiting, in_words
 
-# Any other class of values is shared by processes through files.
+# With any other class of values, processes share values through files.
 MULTIPROCESS = ValueClass is not MutexValue
 
 CALLS = (
     "django_rate_limiter_calls_total",
-    "Checks of a limiter, by the result that the caller got.",
+    "Checks of a limiter, by the result that the caller received.",
     ("rate_limiter", "result"),
 )
 RULE_EVALUATIONS = (
@@ -51,17 +51,17 @@ BOUNDS = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
 
 
 def prefix() -> str:
-    """Return what the names of all metrics begin with, by django-prometheus's namespace."""
+    """Return the prefix of all metric names: django-prometheus's namespace."""
     return f"{NAMESPACE}_" if NAMESPACE else ""
 
 
 Family = TypeVar("Family", bound=CounterMetricFamily | HistogramMetricFamily)
-# Adds one limiter's totals to a family; with the times of their creation, if these are wanted.
+# Adds one limiter's totals to a family, with creation times if the last argument is True.
 Fill = Callable[[Family, str, Totals, bool], None]
 
 
 class PlainNumbers(Collector, Generic[Family]):
-    """A metric that is made of the totals of all limiters whenever it is read."""
+    """A metric that is made from the totals of all limiters at each scrape."""
 
     def __init__(
         self, family: Callable[..., Family], about: tuple[str, str, tuple[str, ...]], fill: Fill[Family]
@@ -77,7 +77,7 @@ class PlainNumbers(Collector, Generic[Family]):
         return [self._empty()]
 
     def collect(self) -> Iterable[Metric]:
-        """Return its samples."""
+        """Return the metric with the samples of all limiters."""
         family = self._empty()
         dated = _shows_creation()
         with pending.lock:
@@ -88,8 +88,8 @@ class PlainNumbers(Collector, Generic[Family]):
 
 
 def _shows_creation() -> bool:
-    """Whether the project wants ``_created`` series. A counter shows it: prometheus_client has no function to ask."""
-    probe = Counter("django_rate_limiter_probe", "Shows whether counters tell their creation.", registry=None)
+    """Return whether ``_created`` series are on. Probes a counter, because prometheus_client has no function for it."""
+    probe = Counter("django_rate_limiter_probe", "Shows whether counters have a creation time.", registry=None)
     return any(sample.name.endswith("_created") for metric in probe.collect() for sample in metric.samples)
 
 
@@ -108,12 +108,12 @@ def _fill_seconds(family: HistogramMetricFamily, limiter: str, totals: Totals, d
     buckets = list(zip(BOUNDS, accumulate(totals.buckets), strict=True))
     family.add_metric((limiter,), buckets, totals.seconds)
     if dated:
-        # ``add_metric`` of a histogram takes no time of creation.
+        # ``add_metric`` of a histogram takes no creation time.
         family.samples.append(Sample(f"{family.name}_created", {CHECK_SECONDS[2][0]: limiter}, totals.created))
 
 
 class FileCounters:
-    """prometheus_client's own metrics, which keep a file for each process."""
+    """prometheus_client's own metrics, which write one file per process."""
 
     def __init__(self) -> None:
         self._calls = Counter(*CALLS, namespace=NAMESPACE)
@@ -123,7 +123,7 @@ class FileCounters:
         self._children: dict[tuple[str, ...], Any] = {}
 
     def add(self, limiter: str, waiting: Waiting) -> None:
-        """Count one call."""
+        """Count one call, the only one in ``waiting``."""
         blocked = waiting.all_blocked()
         self._child(self._calls, limiter, "allow").inc(waiting.calls - blocked)
         self._child(self._calls, limiter, "block").inc(blocked)
@@ -168,13 +168,14 @@ if not MULTIPROCESS:
     REGISTRY.register(PlainNumbers(HistogramMetricFamily, CHECK_SECONDS, _fill_seconds))
 near_limit = Counter(
     "django_rate_limiter_near_limit_total",
-    "Calls that took a counter near its limit: to its rule's warn_at.",
+    "Calls that brought a counter near its limit: to its rule's warn_at.",
     ["rate_limiter", "rule"],
     namespace=NAMESPACE,
 )
 shadow = Counter(
     "django_rate_limiter_shadow_total",
-    "Comparisons with a legacy limiter: match or diverge; boundary near a clock-aligned edge of a window.",
+    "Comparisons with a legacy limiter. The label agreement is match or diverge. The label boundary is true near a"
+    " clock-aligned edge of a window.",
     ["rate_limiter", "agreement", "boundary"],
     namespace=NAMESPACE,
 )
@@ -183,8 +184,8 @@ shadow = Counter(
 class Pending(reset.Part):
     """The checks of this process that are not in the totals yet, by limiter, changed under ``lock``.
 
-    ``totals`` are the numbers of each limiter; ``shown`` are the limits and periods that the gauges show, by limiter
-    and rule. Metrics only ever grow, so a test's reset leaves them alone.
+    ``totals`` are the numbers of each limiter. ``shown`` are the limits and periods in the gauges, by limiter and rule.
+    Metrics only ever grow, so a test's reset does not change them.
     """
 
     def __init__(self) -> None:
@@ -195,7 +196,7 @@ class Pending(reset.Part):
         self.shown: dict[tuple[str, str], tuple[int, int]] = {}
 
     def flush(self) -> None:
-        """Bring the totals up to date with the checks. Each scrape begins with it."""
+        """Add the checks to the totals. Each scrape begins with this."""
         with self.lock:
             for limiter in list(self.checks):
                 waiting = self.checks.pop(limiter)
@@ -207,11 +208,11 @@ class Pending(reset.Part):
                     _files.add(limiter, waiting)
 
     def before_fork(self) -> None:
-        """Bring the totals up to date, so that the child does not count these checks again."""
+        """Add the checks to the totals, so that the child does not count them again."""
         self.flush()
 
     def after_fork(self) -> None:
-        """Replace the lock, and leave to the parent the checks that came in since."""
+        """Replace the lock. Drop the checks that came in since the flush, because the parent counts them."""
         self.lock = threading.RLock()
         self.checks = {}
         if starts_afresh():
@@ -229,18 +230,18 @@ def count_check(event: CheckEvent) -> None:
         waiting = _waiting_of(limiter, seconds)
         chain = plan.hits.chain if plan is not None and (refused_again or not result.exceeded) else None
         if chain is not None and not result.error:
-            # All results of a chain that nothing exceeded are alike, and so are all that its first rule refuses.
+            # All calls that a chain allows have the same evaluations. So do all calls that its first rule refuses.
             alike = waiting.refusals if refused_again else waiting.chains
             alike[chain] = alike.get(chain, 0) + 1
         else:
             _count_evaluations(waiting, result)
         if MULTIPROCESS:
-            # The process that is scraped reads this process's files, and cannot ask it to bring them up to date.
+            # The scraped process reads this process's files and cannot trigger a flush here.
             flush()
 
 
 def _waiting_of(limiter: str, seconds: float) -> Waiting:
-    """Return what waits to be counted of a limiter, with one more call in it."""
+    """Return the unflushed numbers of a limiter, with one more call in them."""
     waiting = pending.checks.get(limiter)
     if waiting is None:
         waiting = pending.checks[limiter] = Waiting()
@@ -268,7 +269,7 @@ def count_error(event: FailureEvent) -> None:
 
 
 def count_near(event: NearLimitEvent) -> None:
-    """Count a counter that came near its limit."""
+    """Count a call that brought a counter near its limit."""
     near_limit.labels(event.limiter, event.rule.name).inc()
 
 
@@ -278,21 +279,21 @@ def count_comparison(event: ComparisonEvent) -> None:
 
 
 def show_rules(**_: object) -> None:
-    """Receiver of ``signals.rules_loaded``: the gauges show the limits in force, and drop those that are gone."""
+    """Receiver of ``signals.rules_loaded``: set the gauges to the limits in force, and remove gauges of old rules."""
     shown = {}
     for effective in rulesets.in_force():
         ruleset = effective.ruleset
         for rule in ruleset.rules if ruleset.mode is not Mode.OFF else ():
             if rule.counts and isinstance(rule.limit, int) and isinstance(rule.period, int):
                 shown[ruleset.limiter, rule.name] = (rule.limit, rule.period)
-    # Most are as they were, and looking up a gauge costs more than looking whether it is right.
+    # Set only the changed ones. Most are unchanged, and finding a gauge costs more than comparing its number.
     for labels, (limit, period) in shown.items() - pending.shown.items():
         limits.labels(*labels).set(limit)
         periods.labels(*labels).set(period)
     for labels in pending.shown.keys() - shown.keys():
         for gauge in (limits, periods):
             if starts_afresh():
-                # Multiprocess files keep a series for ever; not-a-number is how it says that there is none.
+                # Multiprocess files keep a series forever. Not-a-number marks a series without a value.
                 gauge.labels(*labels).set(float("nan"))
             else:
                 gauge.remove(*labels)
@@ -300,9 +301,9 @@ def show_rules(**_: object) -> None:
 
 
 def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Return what this process counted so far, by limiter and rule: calls, how many exceeded, how many were blocked.
+    """Return the numbers of this process by limiter and rule: all calls, exceeded calls, blocked calls.
 
-    The rule ALL stands for all calls of a limiter; of those, exceeded are the blocked ones.
+    The rule ALL means all calls of a limiter. Its exceeded calls are the blocked ones.
     """
     sums: dict[tuple[str, str], tuple[int, int, int]] = {}
     with pending.lock:
@@ -315,10 +316,10 @@ def counted() -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 def starts_afresh() -> bool:
-    """Whether a forked child counts from zero, because each process has files of its own."""
+    """Return whether a forked child counts from zero, because each process has files of its own."""
     return MULTIPROCESS
 
 
 def connect() -> None:
-    """Listen to the app's signals; called once by the app config."""
+    """Connect the gauges to ``signals.rules_loaded``. Called once by the app config."""
     signals.rules_loaded.connect(show_rules, dispatch_uid="django_ratelimit_rules.monitoring.metrics")

@@ -1,9 +1,9 @@
-"""Our own record of traffic: a sampled, capped stream in Redis of who asked which limiter when, for replays.
+"""A recording of traffic for replays: a sampled, capped stream in Redis of clients, limiters and times.
 
-Off unless ``RATELIMIT_RULES_RECORD`` states a share of clients. A check leaves what its identifier says in a bounded
-buffer of this process; the refresher's thread writes it every few seconds, so that a request waits for nothing. A
-client is recorded with all its calls or with none: a share of each client's calls would tell nothing about limits.
-What clients wrote (headers, cookies, query, body) is kept as digests only.
+Off unless ``RATELIMIT_RULES_RECORD`` is a share of clients. A check puts the values of its identifier into a bounded
+buffer of this process. The background thread writes the buffer every few seconds, so that no request waits. Either all
+calls of a client are recorded or none, because a share of them would show nothing about limits. Values that clients
+wrote (headers, cookies, query, body) are stored as digests only.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 STREAM = "record"
 KEPT_SECONDS = 7 * 86400
 WRITE_SECONDS = 2.0
-# Calls that wait to be written; more than that in a few seconds are not recorded.
+# Bound on unwritten calls. Calls beyond it are not recorded.
 MOST_WAITING = 5000
 MAX_VALUE = 200
 LINES_AT_ONCE = 2000
-# What each line begins with; the time follows.
+# The start of each line, before the time.
 START = b'{"time":'
 
 Entry = tuple[int, str, dict[str, str], Number, KeyWriter]
 
 
 class Waiting(reset.Part):
-    """The calls that wait to be written."""
+    """The calls that are not written yet."""
 
     def __init__(self) -> None:
         self.entries: deque[Entry] = deque()
@@ -57,7 +57,7 @@ class Waiting(reset.Part):
         self.entries.clear()
 
     def remembers(self) -> bool:
-        """Return whether any call waits."""
+        """Return whether any call is not written yet."""
         return bool(self.entries)
 
 
@@ -67,13 +67,13 @@ waiting = reset.register("recording", Waiting())
 def note(
     ruleset: Ruleset, planned: Plan | None, value_of: ValueOf, cost: Number, request: RequestIdentifier | None
 ) -> None:
-    """Record a check, if its client is one of those that are recorded. Never raises, and loads nothing."""
+    """Record a check if its client is in the sample. Never raises, and loads nothing."""
     try:
         if len(waiting.entries) < MOST_WAITING and _chosen(ruleset.keys, planned, value_of, request):
             texts = _texts(ruleset, value_of, request)
             waiting.entries.append((int(clock.now() * 1000), ruleset.limiter, texts, cost, ruleset.keys))
     except Exception:
-        # The decision stands, whatever ails its record.
+        # A fault in the recording must not change the decision.
         if log_sampling.due("recording"):
             logger.exception("A check of limiter %s could not be recorded", ruleset.limiter)
 
@@ -82,14 +82,14 @@ def _chosen(keys: KeyWriter, planned: Plan | None, value_of: ValueOf, request: R
     share = settings.RECORD
     if share >= 1:
         return True
-    who = value_of("ip")
-    if who:
-        who = keys.part("ip", who, value_of)
+    client = value_of("ip")
+    if client:
+        client = keys.part("ip", client, value_of)
     elif request is None:
-        who = value_of("user")
-    if not who and planned is not None and planned.hits.keys:
-        who = planned.hits.keys[0]
-    return crc32((who or "").encode("utf-8", "surrogatepass")) < share * 2**32
+        client = value_of("user")
+    if not client and planned is not None and planned.hits.keys:
+        client = planned.hits.keys[0]
+    return crc32((client or "").encode("utf-8", "surrogatepass")) < share * 2**32
 
 
 def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | None) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _texts(ruleset: Ruleset, value_of: ValueOf, request: RequestIdentifier | Non
 
 
 def write() -> None:
-    """Write what waits. What cannot be written is lost."""
+    """Write the waiting calls. Calls that cannot be written are lost."""
     entries = [waiting.entries.popleft() for _ in range(len(waiting.entries))]
     if entries:
         with suppress(CountersUnavailable):
@@ -119,39 +119,39 @@ def write() -> None:
 
 def _line(entry: Entry) -> str:
     time_ms, limiter, texts, cost, keys = entry
-    said: dict[str, Any] = {"time": time_ms / 1000, "limiter": limiter}
+    row: dict[str, Any] = {"time": time_ms / 1000, "limiter": limiter}
     if cost != 1:
-        said["cost"] = cost
-    said["identifier"] = {name: _kept(keys, name, text) for name, text in texts.items()}
-    return json.dumps(said, separators=(",", ":"))
+        row["cost"] = cost
+    row["identifier"] = {name: _kept(keys, name, text) for name, text in texts.items()}
+    return json.dumps(row, separators=(",", ":"))
 
 
 def _kept(keys: KeyWriter, name: str, text: str) -> str:
-    """Return a value as a counter's key has it, where a client wrote it or it is long."""
+    """Return a value, or its digest as in a counter's key if a client wrote the value or it is long."""
     if is_client_written(name) or len(text) > MAX_VALUE:
         return "#" + keys.digest(text.encode("utf-8", "surrogatepass"))
     return text
 
 
 def size() -> int:
-    """Return how many calls are recorded. Raises CountersUnavailable."""
+    """Return the number of recorded calls. Raises CountersUnavailable."""
     write()
     return current().logged_size(STREAM)
 
 
 def lines(read: Callable[[int], object] = lambda number: None) -> Iterator[list[str]]:
-    """Yield what is recorded as JSON lines in the order of their times, some at a time; ``read`` hears how many.
+    """Yield lists of recorded calls as JSON lines, in the order of their times.
 
-    Raises CountersUnavailable.
+    Calls ``read`` with the length of each list. Raises CountersUnavailable.
     """
     write()
-    # Each process writes what came in some seconds at once, so that neighbours may stand thousands of lines apart.
-    entries = sorted((entry for some in current().logged(STREAM) for entry in some), key=_time_of)
+    # Each process writes the calls of some seconds at once, so neighbours in time may be thousands of lines apart.
+    entries = sorted((entry for batch in current().logged(STREAM) for entry in batch), key=_time_of)
     for start in range(0, len(entries), LINES_AT_ONCE):
-        some = entries[start : start + LINES_AT_ONCE]
-        read(len(some))
-        # As readers of files have them, who read every byte as a character.
-        yield [entry.decode("latin-1") for entry in some]
+        batch = entries[start : start + LINES_AT_ONCE]
+        read(len(batch))
+        # Latin-1, like the lines of files, so that each byte is one character.
+        yield [entry.decode("latin-1") for entry in batch]
 
 
 def _time_of(entry: bytes) -> float:
@@ -162,5 +162,5 @@ def _time_of(entry: bytes) -> float:
 
 
 def connect() -> None:
-    """Be called by the refresher; called once by the app config."""
+    """Register the writes with the background thread. Called once by the app config."""
     background.every(WRITE_SECONDS, write, at_exit=True)

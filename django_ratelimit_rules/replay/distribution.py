@@ -1,8 +1,8 @@
-"""Which limits traffic suggests: how many calls each counter met in each window, and what a limit would refuse.
+"""Limits that traffic suggests: the calls of each counter in each window, and the calls that a limit would refuse.
 
-Rules that say what to count (match, characteristics, period) and recorded traffic go in, or what live counters say; a
-:class:`Distribution` comes out. A window begins with the first call behind the one before, refused calls never lengthen
-it, and a refused call is charged to no one: so what a fixed window of any limit would refuse is known exactly.
+Rules (match, characteristics, period) go in, with recorded traffic or the numbers of live counters. A
+:class:`Distribution` comes out. It knows exactly how many calls a fixed window of any limit would refuse: the first
+call after a window begins the next one, and refused calls neither lengthen a window nor are charged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from math import ceil
+
+from django.utils.translation import gettext as _
 
 from ..engine import (
     Action,
@@ -25,7 +27,7 @@ from ..engine.durations import parse_duration
 from ..engine.matching import Match
 from ..engine.results import Number
 from ..engine.rules import MAX_LIMIT
-from .plan_cache import Chains
+from .plan_cache import PlanCache
 from .report import static
 from .traffic.batches import Order, Reader, in_order
 
@@ -35,8 +37,11 @@ SHARES = (0.0, 0.1, 0.5, 1.0, 5.0)
 
 
 class Distribution:
-    """Calls by counter and window. ``windows`` are how many windows met a number of calls; ``busiest`` what each
-    counter's busiest window met, in order."""
+    """Calls by counter and window.
+
+    ``windows`` is the number of windows by their number of calls. ``busiest`` are the calls of each counter's busiest
+    window, in ascending order.
+    """
 
     def __init__(self, rule: Rule, windows: Counter[int], busiest: Iterable[int]) -> None:
         self.rule = rule
@@ -49,7 +54,7 @@ class Distribution:
         return sum(calls * number for calls, number in self.windows.items())
 
     def percentile(self, percent: int) -> int:
-        """Return the calls that this percentage of all windows did not exceed, 0 when there are none."""
+        """Return the number of calls that this percentage of all windows did not exceed, 0 without windows."""
         wanted, seen = ceil(self.windows.total() * percent / 100), 0
         for calls, number in sorted(self.windows.items()):
             seen += number
@@ -63,12 +68,12 @@ class Distribution:
         return self.busiest[-1] if self.busiest else 0
 
     def limit_for(self, percent: float) -> int:
-        """Return the lowest limit that refuses at most this percentage of clients a call."""
+        """Return the lowest limit that refuses a call to at most this percentage of clients."""
         spared = len(self.busiest) - int(len(self.busiest) * percent / 100 + 1e-9)
         return self.busiest[spared - 1] if spared else 0
 
     def refused(self, limit: int) -> tuple[int, int]:
-        """Return how many clients, and how many calls, a limit would refuse."""
+        """Return the numbers of clients and of calls that a limit would refuse."""
         clients = len(self.busiest) - bisect_right(self.busiest, limit)
         return clients, sum((calls - limit) * number for calls, number in self.windows.items() if calls > limit)
 
@@ -81,55 +86,66 @@ class Distribution:
         return rows
 
     def draft(self, percent: float) -> Rule:
-        """Return the rule as a limit that refuses this percentage of clients."""
+        """Return the rule with a limit that refuses this percentage of clients. Its description is in English."""
         limit = self.limit_for(percent)
         clients, calls = self.refused(limit)
-        said = (
+        description = (
             f"Refused {clients:,} of {len(self.busiest):,} clients and {calls:,} of {self.calls:,} calls of the traffic"
-            f" that it was suggested from; the busiest made {self.most:,}."
+            f" that it was suggested from. The busiest client made {self.most:,}."
         )
-        return self.rule.with_changes(action=Action.LIMIT, limit=limit, description=said)
+        return self.rule.with_changes(action=Action.LIMIT, limit=limit, description=description)
 
 
 def measure(ruleset: Ruleset, reader: Reader) -> tuple[list[Distribution], list[str]]:
-    """Return the distribution of each counting rule over a traffic, and the properties asked for that it does not
-    tell. Rules are measured in fixed windows, behind the
-    skip rules before them; what other limits refuse is met as well."""
+    """Return the distribution of each counting rule over a traffic, and the properties that the traffic lacks.
+
+    Measures all rules in fixed windows. A call that a skip rule allowed does not reach the later rules. No rule blocks
+    here, so later rules meet all other calls.
+    """
     rules = [_unlimited(rule) if rule.counts else rule for rule in static(ruleset)[0].rules]
     measures = {rule.name: Measure(rule) for rule in rules if rule.counts}
-    chains = Chains(Ruleset(ruleset.limiter, tuple(rules), keys=ruleset.keys), reader)
+    plans = PlanCache(Ruleset(ruleset.limiter, tuple(rules), keys=ruleset.keys), reader)
     order = Order()
     for batch in in_order(reader.batches(), order):
-        met = chains.of(batch.columns, len(batch.times))
+        met = plans.of(batch.columns, len(batch.times))
         limiters = batch.limiters or repeat(None)
-        # Of the four facts of a call only the first two are as many as there are calls.
-        for now, chain, cost, limiter in zip(batch.times, met, batch.costs or repeat(1), limiters, strict=False):
+        # Not strict, because the costs and limiters that a batch lacks are endless iterators.
+        for now, cached, cost, limiter in zip(batch.times, met, batch.costs or repeat(1), limiters, strict=False):
             if limiter in (None, ruleset.limiter):
-                for hit in chain.hits:
+                for hit in cached.hits:
                     measures[hit.rule.name].count(hit.key, hit.member, now, cost)
-        if chains.crowded():
-            chains.forget(batch.times[-1])
-    return [measure.distribution() for measure in measures.values()], chains.untold
+        if plans.crowded():
+            plans.forget(batch.times[-1])
+    return [measure.distribution() for measure in measures.values()], plans.untold
 
 
 def of_counters(rule: Rule, counted: Sequence[Number]) -> Distribution:
-    """Return the distribution that live counters tell: of the windows that run now, each as far as it is."""
+    """Return the distribution of live counters: of the current windows, with the calls counted so far."""
     calls = [ceil(number) for number in counted if number > 0]
     return Distribution(rule, Counter(calls), calls)
 
 
 def only(ruleset: Ruleset, name: str) -> Ruleset:
-    """Return a ruleset of one rule and the skip rules before it, which keep calls from it. Raises LookupError."""
+    """Return a ruleset of one rule and the skip rules before it.
+
+    Raises LookupError for an unknown rule, in the active language.
+    """
     names = [rule.name for rule in ruleset.rules]
     if name not in names:
-        raise LookupError(f"limiter {ruleset.limiter} has no rule {name}; there are {', '.join(names) or 'none'}")
+        known = ", ".join(names)
+        if not known:
+            raise LookupError(_("limiter %(limiter)s has no rules") % {"limiter": ruleset.limiter})
+        raise LookupError(
+            _("limiter %(limiter)s has no rule %(rule)s. Its rules are: %(rules)s")
+            % {"limiter": ruleset.limiter, "rule": name, "rules": known}
+        )
     at = names.index(name)
     skips = [rule for rule in ruleset.rules[:at] if not rule.counts]
     return Ruleset(ruleset.limiter, (*skips, ruleset.rules[at]), keys=ruleset.keys)
 
 
 def made(ruleset: Ruleset, by: Sequence[str], periods: Sequence[str], match: Match) -> Ruleset:
-    """Return rules of a ruleset's limiter that count by these properties, one for each period. Raises ValueError."""
+    """Return a ruleset with one rule for each period, all of which count by these properties. Raises ValueError."""
     name = re.sub("[^a-z0-9]+", "_", "_".join(["per", *by] if by else ["all"]).lower())[:50].rstrip("_")
     names = [name if len(periods) == 1 else f"{name}_{period}" for period in periods]
     rules = [
@@ -146,18 +162,18 @@ def _unlimited(rule: Rule) -> Rule:
 
 
 class Measure:
-    """What one rule's counters meet."""
+    """Measures the calls of one rule's counters."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         self._length = int(rule.period) * 1000  # type: ignore[arg-type]
-        # By key: when the window ends, the calls in it, and the values where those are counted.
+        # By key: the end of the current window, its calls, and its values if the rule counts distinct values.
         self._running: dict[str, tuple[int, Number, set[str] | None]] = {}
         self._windows: Counter[int] = Counter()
         self._busiest: dict[str, int] = {}
 
     def count(self, key: str, member: str | None, now: int, cost: Number) -> None:
-        """Count a call, or a value where those are counted."""
+        """Count a call, or its value for a rule that counts distinct values."""
         ends, calls, values = self._running.get(key) or (0, 0, None)
         if ends <= now:
             if calls:
@@ -171,9 +187,9 @@ class Measure:
         self._running[key] = ends, calls, values
 
     def distribution(self) -> Distribution:
-        """End the windows that run, and return all."""
-        for key, (_, calls, _) in self._running.items():
-            self._end(key, calls)
+        """End the current windows, and return the distribution of all windows."""
+        for key, running in self._running.items():
+            self._end(key, running[1])
         self._running.clear()
         return Distribution(self._rule, self._windows, self._busiest.values())
 

@@ -1,9 +1,9 @@
-"""Counters of a replay: what :mod:`counters.memory` counts, with a short way for the calls that are within all limits.
+"""Counters of a replay: those of :mod:`counters.memory`, with a fast path for calls within all limits.
 
-A chain of hits becomes *cells*, one object for each counter, shared by all chains that count in it. ``take`` charges a
-call of cost 1 where it fits, and that is the whole work for most calls. For all others (over a limit, banned, another
-cost, charged by the answer) :func:`count` and :func:`settle` run the code of :mod:`counters.memory` on the same cells,
-so that there is one arithmetic. Times are milliseconds and never go back.
+Each counter becomes a *cell*, an object that all cached plans share. On the fast path, ``take`` charges a call of cost
+1 if it fits. Most calls need nothing else. All other calls take the slow path: calls over a limit, in a ban, of another
+cost, or charged based on the response. There, :func:`count` and :func:`settle` run the code of :mod:`counters.memory`
+on the same cells, so that both count alike. Times are milliseconds and never decrease.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from ..engine import Hit
 from ..engine.algorithms import DISTINCT_VALUES, FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET
 from ..engine.results import Number
 
-# What no counter has room for: every call goes the long way.
+# A room that fits no call, so that every call takes the slow path.
 NO_ROOM = -1
 
 
-class Way(Protocol):
-    """The short way through one counter of a chain."""
+class FastPath(Protocol):
+    """The fast path through one counter of a cached plan."""
 
     def take(self, now: int) -> bool:
-        """Charge a call of cost 1 and return True; False when it may not fit, and the long way has to decide."""
+        """Charge a call of cost 1 and return True. Returns False if it may not fit, so that the slow path decides."""
 
     def undo(self) -> None:
-        """Take back what the last :meth:`take` charged. A window may have begun by it: it does with refused calls."""
+        """Undo the charge of the last :meth:`take`. Its window stays, because refused calls begin windows too."""
 
 
 class Cell(Counter):
-    """One counter. ``room`` is its limit, or NO_ROOM while the short way must not be taken; ``length`` its period in
-    milliseconds."""
+    """One counter.
+
+    ``room`` is its limit, or NO_ROOM while the fast path must not be taken. ``length`` is its period in milliseconds.
+    """
 
     __slots__ = ("length", "room")
 
     def unsure(self, now: int) -> bool:
-        """Whether only the long way knows if a call that was not taken is over the limit."""
+        """Return whether only the slow path can decide if a call that was not taken is over the limit."""
         return self.room == NO_ROOM and self.banned_until <= now
 
     def __init__(self, limit: int, length: int) -> None:
@@ -47,16 +49,16 @@ class Cell(Counter):
         self.restart(-length)
 
     def restart(self, now: float) -> None:
-        """Become a counter that is not there yet."""
+        """Reset to a counter that does not exist yet."""
         self.expires = now + self.length
         self.banned_until = self.used = self.count = self.previous = self.index = self.updated = 0
         self.period = self.length
         self.fractional = False
-        # Of values only those have any that count them.
-        self.members = NOBODY
+        # Only counters of distinct values get a set of their own.
+        self.members = NO_MEMBERS
 
 
-NOBODY: set[str] = set()
+NO_MEMBERS: set[str] = set()
 
 
 class FixedCell(Cell):
@@ -65,7 +67,7 @@ class FixedCell(Cell):
     __slots__ = ()
 
     def take(self, now: int) -> bool:
-        """See Way."""
+        """See :class:`FastPath`."""
         if self.expires > now:
             if self.used >= self.room:
                 return False
@@ -78,17 +80,17 @@ class FixedCell(Cell):
         return True
 
     def undo(self) -> None:
-        """See Way."""
+        """See :class:`FastPath`."""
         self.used -= 1
 
 
 class SlidingCell(Cell):
-    """Two windows on the clock, the one before fading."""
+    """Two clock-aligned windows, of which the previous one fades."""
 
     __slots__ = ()
 
     def take(self, now: int) -> bool:
-        """See Way."""
+        """See :class:`FastPath`."""
         room, length = self.room, self.length
         if room < 1:
             return False
@@ -103,17 +105,17 @@ class SlidingCell(Cell):
         return True
 
     def undo(self) -> None:
-        """See Way."""
+        """See :class:`FastPath`."""
         self.used -= 1
 
 
 class BucketCell(Cell):
-    """A bucket that runs empty evenly; ``used`` are calls times milliseconds, as in :mod:`counters.memory`."""
+    """A bucket that empties evenly. ``used`` is in calls times milliseconds, as in :mod:`counters.memory`."""
 
     __slots__ = ()
 
     def take(self, now: int) -> bool:
-        """See Way."""
+        """See :class:`FastPath`."""
         room, length = self.room, self.length
         if room < 1:
             return False
@@ -126,12 +128,12 @@ class BucketCell(Cell):
         return True
 
     def undo(self) -> None:
-        """See Way."""
+        """See :class:`FastPath`."""
         self.used -= self.length
 
 
 class Member:
-    """One value in a counter of different values."""
+    """One value in a counter of distinct values."""
 
     __slots__ = ("_cell", "_new", "_value")
 
@@ -139,7 +141,7 @@ class Member:
         self._cell, self._value, self._new = cell, value, False
 
     def take(self, now: int) -> bool:
-        """See Way."""
+        """See :class:`FastPath`."""
         cell = self._cell
         if cell.room < 1:
             return False
@@ -155,16 +157,16 @@ class Member:
         return True
 
     def undo(self) -> None:
-        """See Way."""
+        """See :class:`FastPath`."""
         if self._new:
             self._cell.members.discard(self._value)
             if not self._cell.members:
-                # Here alone a refused call begins no window.
+                # In a counter of distinct values, a refused call begins no window.
                 self._cell.expires = 0
 
 
-class LongWayCell(Cell):
-    """A counter of an algorithm that has no short way."""
+class SlowPathCell(Cell):
+    """A counter of an algorithm without a fast path."""
 
     __slots__ = ()
 
@@ -173,14 +175,14 @@ class LongWayCell(Cell):
         return self.banned_until <= now
 
     def take(self, now: int) -> bool:
-        """See Way."""
+        """See :class:`FastPath`."""
         return False
 
     def undo(self) -> None:
         """Do nothing, because no call is ever taken."""
 
 
-# Algorithms that are not listed count by their reader and writer alone, in a LongWayCell.
+# Algorithms that are not listed use a SlowPathCell: only their reader and writer count.
 CELLS: dict[str, type[Cell]] = {
     FIXED_WINDOW: FixedCell,
     SLIDING_WINDOW: SlidingCell,
@@ -191,17 +193,20 @@ CELLS: dict[str, type[Cell]] = {
 
 def cell_of(hit: Hit) -> Cell:
     """Return a new, empty cell for the counter of a hit."""
-    return CELLS.get(hit.rule.counting, LongWayCell)(hit.limit, hit.period * 1000)
+    return CELLS.get(hit.rule.counting, SlowPathCell)(hit.limit, hit.period * 1000)
 
 
-def way_of(hit: Hit, cell: Any) -> Way:
-    """Return the short way of a hit."""
-    way: Way = cell if hit.member is None else Member(cell, hit.member)
-    return way
+def fast_path_of(hit: Hit, cell: Any) -> FastPath:
+    """Return the fast path of a hit."""
+    fast_path: FastPath = cell if hit.member is None else Member(cell, hit.member)
+    return fast_path
 
 
 def count(hits: Sequence[Hit], cells: Sequence[Cell], cost: Number, now: int) -> tuple[list[Look], bool]:
-    """Count one call the long way. Return what each counter said, up to the first that blocks, and whether one did."""
+    """Count one call on the slow path.
+
+    Return a look for each counter, up to the first one that blocks, and whether one blocked.
+    """
     looks = []
     blocked = False
     for hit, cell in zip(hits, cells, strict=True):
@@ -224,10 +229,12 @@ def count(hits: Sequence[Hit], cells: Sequence[Cell], cost: Number, now: int) ->
 
 
 def refuse(hit: Hit, cell: Cell, now: int) -> float:
-    """Note a call of cost 1 that :meth:`Way.take` found over the limit; a ban starts where the rule has one. Return the
-    milliseconds until one could pass, -1 when it never could."""
+    """Refuse a call of cost 1 that :meth:`FastPath.take` found over the limit, and start the rule's ban if it has one.
+
+    Return the milliseconds until a call could pass, -1 if none ever can.
+    """
     if type(cell) is FixedCell and not hit.rule.ban_for:
-        # What most rules are: nothing is written.
+        # Most rules are of this kind. Nothing is written.
         return cell.expires - now if cell.room else -1
     look = _look(hit, cell, 1, now)
     if not look.banned and hit.rule.ban_for:
@@ -237,7 +244,7 @@ def refuse(hit: Hit, cell: Cell, now: int) -> float:
 
 
 def settle(hits: Iterable[tuple[Hit, Cell]], cost: Number, now: int) -> None:
-    """Charge hits by outcome once their answer is known, past their limits too."""
+    """Charge hits based on the response, even beyond their limits."""
     for hit, cell in hits:
         look = _look(hit, cell, cost, now)
         if not look.banned and (cost != 0 or hit.member is not None):
@@ -260,7 +267,7 @@ def _write(look: Look, cell: Cell, cost: Number, now: int, charged: bool, ban: i
             cell.banned_until = now + ban
             cell.expires = max(cell.expires, now + ban)
     elif look.counter is None:
-        # Nothing was written, so it is still not there.
+        # Nothing was written, so the counter still does not exist.
         cell.expires = 0
-    # In a ban, and with fractions of calls, only the long way knows.
+    # During a ban, and with fractions of calls, only the slow path can decide.
     cell.room = NO_ROOM if cell.banned_until > now or isinstance(cell.used, float) else look.hit.limit

@@ -1,8 +1,8 @@
-"""Which counters a recorded request counts in, found by look-ups: :func:`engine.plan`, remembered.
+"""A cache of plans: :func:`engine.plan` runs once for each kind of recorded request.
 
-A ruleset tells requests apart by the conditions that hold and by the values it counts by, and by nothing else. So each
-column of a traffic gets a *code* for what its text says to the rules, and requests with the same codes have the same
-plan, which the engine made once. Knows neither formats nor clocks.
+A ruleset distinguishes requests by two things: the conditions that hold, and the values that it counts by. So each
+string of a column gets a *code*. Strings that the rules cannot distinguish share one. Requests with the same codes
+share a plan. Knows neither formats nor clocks.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from ..engine.matching import ValueOf
 from ..engine.properties import base_of
 from .fast_counters import (
     Cell,
-    Way,
+    FastPath,
     cell_of,
-    way_of,
+    fast_path_of,
 )
 from .traffic.batches import Column, Reader, Source
 
-# Texts and chains remembered; beyond that all is looked up anew, which costs time and changes nothing.
+# Bound on remembered strings and plans. Beyond it the cache is emptied, which costs time but changes no result.
 MOST_REMEMBERED = 300_000
 
 Conditions = list[Callable[[str | None], bool]]
 
 
 class Refusal(NamedTuple):
-    """Who was refused, by which rule."""
+    """A refused client and the rule that refused it."""
 
     rule: str
     who: str
 
 
-class Chain:
-    """The counters of one kind of request, in order.
+class CachedPlan:
+    """The plan of one kind of request: its counters in order, and its calls.
 
-    ``calls`` counts those that went through all of them; ``ended``, by hit, those that it blocked; ``over`` those that
-    exceeded a hit that blocks nobody. ``refusals`` are who is blocked, by hit, once somebody was.
+    ``calls`` is the number of calls that passed all counters. ``ended`` and ``over`` are numbers by hit: the calls that
+    the hit blocked, and the calls that exceeded it without being blocked. ``refusals`` are the blocked clients by hit.
     """
 
-    __slots__ = ("calls", "cells", "ended", "hits", "looked", "over", "refusals", "skip", "value_of", "ways")
+    __slots__ = ("calls", "cells", "ended", "fast_paths", "hits", "looked", "over", "refusals", "skip", "value_of")
 
     def __init__(self, planned: Plan, cells: list[Cell], value_of: ValueOf) -> None:
         hits = self.hits = tuple(planned.hits)
         self.skip = planned.skip
         self.cells = cells
         self.value_of = value_of
-        self.ways: list[Way] = [way_of(hit, cell) for hit, cell in zip(hits, cells, strict=True)]
+        self.fast_paths: list[FastPath] = [fast_path_of(hit, cell) for hit, cell in zip(hits, cells, strict=True)]
         self.looked = [pair for pair in zip(hits, cells, strict=True) if pair[0].looked]
         self.calls = 0
         self.ended = [0] * len(hits)
@@ -57,7 +57,7 @@ class Chain:
 
 
 class Codes(dict[Any, int]):
-    """The codes of one column's texts. ``texts`` are, by code, what a text of this kind says of each property."""
+    """The codes of one column's strings. ``texts`` are the values of all properties in the column, by code."""
 
     def __init__(self, views: list[tuple[str, Source, Conditions, bool]]) -> None:
         self._views = views
@@ -79,14 +79,14 @@ class Codes(dict[Any, int]):
         return code
 
     def forget(self) -> None:
-        """Start anew."""
+        """Forget all codes."""
         self.clear()
         self._known.clear()
         self.texts.clear()
 
 
-class Chains(dict[tuple[int, ...], Chain]):
-    """The chains of a ruleset, by the codes of the columns it looks at."""
+class PlanCache(dict[tuple[int, ...], CachedPlan]):
+    """The plans of a ruleset, by the codes of the columns that it reads."""
 
     def __init__(self, ruleset: Ruleset, reader: Reader) -> None:
         self.ruleset = ruleset
@@ -101,15 +101,15 @@ class Chains(dict[tuple[int, ...], Chain]):
 
     @property
     def untold(self) -> list[str]:
-        """The properties that the ruleset asks for and the traffic, once it is read, did not tell."""
-        return [name for name in self._names if not self._reader.tells(name)]
+        """The properties that the ruleset uses but the traffic lacks. Complete once the traffic is read."""
+        return [name for name in self._names if not self._reader.contains(name)]
 
-    def of(self, columns: Sequence[Column], size: int) -> Iterator[Chain]:
-        """Return the chain of each of ``size`` requests."""
+    def of(self, columns: Sequence[Column], size: int) -> Iterator[CachedPlan]:
+        """Return the plan of each of ``size`` requests."""
         codes = [map(code.__getitem__, columns[at]) for at, code in zip(self._columns, self._codes, strict=True)]
         return map(self.__getitem__, zip(*codes, strict=True) if codes else [()] * size)
 
-    def __missing__(self, codes: tuple[int, ...]) -> Chain:
+    def __missing__(self, codes: tuple[int, ...]) -> CachedPlan:
         def value_of(name: str) -> str | None:
             at = self._place.get(name)
             return self._fixed.get(name) if at is None else self._codes[at].texts[codes[at]][name]
@@ -121,15 +121,15 @@ class Chains(dict[tuple[int, ...], Chain]):
             if cell is None:
                 cell = self.cells[hit.key] = cell_of(hit)
             cells.append(cell)
-        chain = self[codes] = Chain(planned, cells, value_of)
-        return chain
+        cached = self[codes] = CachedPlan(planned, cells, value_of)
+        return cached
 
     def crowded(self) -> bool:
-        """Whether it is time to :meth:`forget`."""
+        """Return whether to call :meth:`forget` now."""
         return len(self) + sum(map(len, self._codes)) > MOST_REMEMBERED
 
     def forget(self, now: int) -> None:
-        """Forget all but the counters that live."""
+        """Forget all plans, codes and expired counters. ``now`` is in milliseconds since 1970."""
         self.clear()
         for codes in self._codes:
             codes.forget()
@@ -155,7 +155,7 @@ class Chains(dict[tuple[int, ...], Chain]):
 
 
 def _counted(ruleset: Ruleset) -> dict[str, None]:
-    """Return the properties whose very text matters."""
+    """Return the properties that rules count by, for which each value gets a code of its own."""
     names = dict.fromkeys(
         name
         for rule in ruleset.rules
@@ -172,6 +172,6 @@ def _conditions(ruleset: Ruleset, name: str) -> Conditions:
         condition
         for rule in ruleset.rules
         for conditions in rule.matcher.alternatives
-        for asked, condition in conditions
-        if asked == name
+        for property_name, condition in conditions
+        if property_name == name
     ]

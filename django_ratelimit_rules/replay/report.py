@@ -1,7 +1,6 @@
 """Replays: a draft's rulesets and the live ones over the same recorded traffic, and how they differ.
 
-Rulesets by limiter and a reader of traffic go in, a :class:`Replay` for each limiter comes out. Nothing is written
-anywhere.
+Rulesets by limiter and a reader of traffic go in, a :class:`Replay` for each limiter comes out. Writes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+
+from django.utils.translation import gettext as _
 
 from ..engine import Mode, Rule, Ruleset
 from ..engine.properties import is_client_written
@@ -21,30 +22,33 @@ from .traffic.batches import (
     Batch,
     Order,
     Reader,
-    each,
+    change_columns,
     in_order,
 )
 
 
 @dataclass(slots=True)
 class Difference:
-    """What the draft does otherwise than the live rules: calls that only the draft blocks, and calls that only the live
-    rules block, by the rule and client of whoever blocks."""
+    """The calls on which draft and live rules differ, by rule and client.
+
+    ``added`` are the calls that only the draft blocks, ``removed`` the calls that only the live rules block.
+    """
 
     added: Counter[Refusal] = field(default_factory=Counter)
     removed: Counter[Refusal] = field(default_factory=Counter)
 
     def note(self, blocked: Mapping[int, Refusal], before: Mapping[int, Refusal]) -> None:
-        """Note who was blocked by the draft, and by the live rules, at which positions of a batch."""
+        """Compare the refusals of the draft with those of the live rules, by position in a batch."""
         self.added.update(blocked[at] for at in blocked.keys() - before.keys())
         self.removed.update(before[at] for at in before.keys() - blocked.keys())
 
 
 @dataclass(slots=True)
 class Replay:
-    """What came of one limiter's traffic. ``live`` is None where there is nothing to compare with.
+    """The replay of one limiter's traffic. ``live`` is None if there are no live rules to compare with.
 
-    ``left_out`` are rules whose limit cannot be computed without a request.
+    ``left_out`` are the rules whose limit cannot be computed without a request. ``digested`` is True if the traffic
+    holds values of clients as digests only.
     """
 
     limiter: str
@@ -63,7 +67,7 @@ class Replay:
 
     @property
     def gone(self) -> Iterable[tuple[Rule, Numbers]]:
-        """Yield the live rules that the draft has not."""
+        """Yield the live rules that the draft lacks."""
         if self.live:
             for rule in self.live.ruleset.rules:
                 if rule.name not in self.draft.numbers:
@@ -71,31 +75,33 @@ class Replay:
 
     @property
     def untold(self) -> dict[str, list[str]]:
-        """The properties, an answer's included, that the traffic does not tell, each with the draft's rules that ask
-        for it."""
+        """The properties that the traffic lacks, each with the draft's rules that use it.
+
+        Properties of the response are included, with a name that says so.
+        """
         rules = self.draft.ruleset.rules
         asking = {name: [rule.name for rule in rules if name in rule.properties] for name in self.draft.untold}
         for rule in rules:
             for name in rule.response_matcher.properties if rule.response_matcher else ():
                 if name != "status" or not self.draft.answered:
-                    asking.setdefault(f"the answer's {name}", []).append(rule.name)
+                    asking.setdefault(_("the response's %(name)s") % {"name": name}, []).append(rule.name)
         return {name: names for name, names in asking.items() if names}
 
     @property
     def unreadable(self) -> dict[str, list[str]]:
-        """The properties that the traffic has as digests only, each with the draft's rules whose conditions ask it."""
+        """The properties that the traffic has as digests only, each with the draft's rules with a condition on it."""
         rules = self.draft.ruleset.rules if self.digested else ()
         names = dict.fromkeys(name for rule in rules for name in rule.matcher.properties if is_client_written(name))
         return {name: [rule.name for rule in rules if name in rule.matcher.properties] for name in names}
 
     def heaviest(self, most: int) -> list[tuple[Refusal, Blocked]]:
-        """Return who was blocked most often, with when and for how long."""
+        """Return the clients that were blocked most often, with their spells."""
         return sorted(self.draft.blocked.items(), key=lambda item: (-item[1].calls, item[0]))[:most]
 
 
 @dataclass(slots=True)
 class Report:
-    """All of a replay. ``others`` are requests of limiters that were not replayed."""
+    """The replays of all limiters. ``others`` is the number of requests of limiters that were not replayed."""
 
     replays: list[Replay]
     order: Order
@@ -108,15 +114,15 @@ def replay(
 ) -> Report:
     """Run rulesets over traffic. ``lives`` are the live rulesets to compare with, by limiter.
 
-    Requests that name no limiter belong to the one draft there is. ``enforce``: drafts are run as if their mode were
+    If there is one draft, requests without a limiter belong to it. With ``enforce``, drafts run as if their mode were
     enforce.
     """
     replays = {limiter: _prepared(draft, lives.get(limiter), reader, enforce) for limiter, draft in drafts.items()}
     order = Order()
     report = Report(list(replays.values()), order, reader.bad)
-    alone = next(iter(replays)) if len(replays) == 1 else None
+    only = next(iter(replays)) if len(replays) == 1 else None
     for batch in in_order(reader.batches(), order):
-        for limiter, part in _by_limiter(batch, alone):
+        for limiter, part in _by_limiter(batch, only):
             if limiter in replays:
                 _run(replays[limiter], part)
             else:
@@ -129,9 +135,9 @@ def replay(
 
 
 def static(ruleset: Ruleset) -> tuple[Ruleset, list[str]]:
-    """Return a ruleset whose limits and periods are numbers, and the rules left out because theirs need a request.
+    """Return the ruleset with numbers as limits and periods, and the names of rules whose limit needs a request.
 
-    Of a ruleset that is off no rule is left: nothing is counted.
+    A ruleset whose mode is off loses all rules, because it counts nothing.
     """
     rules, left_out = [], []
     for step in ruleset.steps if ruleset.mode is not Mode.OFF else ():
@@ -154,16 +160,16 @@ def _prepared(draft: Ruleset, live: Ruleset | None, reader: Reader, enforce: boo
     return Replay(draft.limiter, Runner(ruleset, reader), other, Difference(), left_out, reader.digested)
 
 
-def _by_limiter(batch: Batch, alone: str | None) -> Iterable[tuple[str | None, Batch]]:
-    if batch.limiters is None or set(batch.limiters) <= {None, alone}:
-        yield alone, batch
+def _by_limiter(batch: Batch, only: str | None) -> Iterable[tuple[str | None, Batch]]:
+    if batch.limiters is None or set(batch.limiters) <= {None, only}:
+        yield only, batch
         return
     positions: dict[str | None, list[int]] = {}
     for position, limiter in enumerate(batch.limiters):
-        positions.setdefault(limiter or alone, []).append(position)
-    for limiter, those in positions.items():
-        pick = itemgetter(*those, those[-1])
-        yield limiter, each(batch, lambda column, pick=pick: pick(column)[:-1])  # type: ignore[misc]
+        positions.setdefault(limiter or only, []).append(position)
+    for limiter, chosen in positions.items():
+        pick = itemgetter(*chosen, chosen[-1])
+        yield limiter, change_columns(batch, lambda column, pick=pick: pick(column)[:-1])  # type: ignore[misc]
 
 
 def _run(running: Replay, batch: Batch) -> None:

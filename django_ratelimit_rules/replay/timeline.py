@@ -1,4 +1,4 @@
-"""How a replay went over time: calls, those over a limit and those blocked, in columns that widen as the time grows."""
+"""The calls of a replay by time: all, exceeded and blocked calls in columns, which widen for long traffic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUND = (1, 2, 5, 10, 15, 30, *(60 * hours for hours in (1, 2, 3, 6, 12, 24, 48,
 
 
 class Column(NamedTuple):
-    """Sums from ``start`` on, in milliseconds since 1970; of those ``exceeded``, ``blocked`` were blocked."""
+    """Sums of one span. ``start`` is in milliseconds since 1970. ``blocked`` calls are among the ``exceeded`` ones."""
 
     start: int
     calls: int
@@ -21,15 +21,15 @@ class Column(NamedTuple):
     blocked: int
 
 
-class Course:
-    """Sums by time. ``width`` is that of a column, in milliseconds."""
+class Timeline:
+    """Sums by time. ``width`` is the width of a column in milliseconds."""
 
     def __init__(self) -> None:
         self.width = MINUTE
         self._sums: dict[int, list[int]] = {}
 
     def calls(self, times: Sequence[int]) -> None:
-        """Add calls, whose times are in order."""
+        """Add calls by their times, which must be in order."""
         at = 0
         while at < len(times):
             place = times[at] // self.width
@@ -38,7 +38,7 @@ class Course:
             at = end
 
     def note(self, time: int, blocked: bool) -> None:
-        """Add a call that was over a limit to those over a limit."""
+        """Add a call over a limit to its column. ``calls`` has counted it already."""
         sums = self._at(time // self.width)
         sums[1] += 1
         sums[2] += blocked
@@ -46,7 +46,7 @@ class Course:
     def columns(self, most: int) -> tuple[int, list[Column]]:
         """Return the width of a column in milliseconds, and at most ``most`` columns without gaps.
 
-        Columns are as wide as people count time, where that fits.
+        The width is a round number of minutes or hours if one of ``ROUND`` fits.
         """
         if not self._sums:
             return self.width, []
@@ -71,7 +71,7 @@ class Course:
         return sums
 
     def _widen(self, place: int) -> list[int]:
-        """Make each two columns one; return that of a place."""
+        """Merge columns in pairs, and return the merged sums of a place."""
         self.width *= 2
         before, self._sums = self._sums, {}
         for old, sums in before.items():

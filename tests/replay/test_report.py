@@ -214,12 +214,12 @@ def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charge
     silent = of_lines([asked], ruleset(*rules))
     assert printed(silent).startswith("1 request from ")
     assert silent.replays[0].untold == {
-        "the answer's status": ["failures", "errors"],
-        "the answer's login": ["failures"],
+        "the response's status": ["failures", "errors"],
+        "the response's login": ["failures"],
     }
-    assert "does not contain the answer's login, so it is treated as missing (failures)" in printed(silent)
+    assert "does not contain the response's login, so it is treated as missing (failures)" in printed(silent)
     told = of_lines([asked | {"status": 401}], ruleset(*rules))
-    assert told.replays[0].untold == {"the answer's login": ["failures"]}
+    assert told.replays[0].untold == {"the response's login": ["failures"]}
 
 
 def test_a_computed_limit_is_asked_once_and_one_that_needs_a_request_left_out():

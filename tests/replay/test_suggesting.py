@@ -144,7 +144,7 @@ def test_a_log_rules_live_counters_suggest_a_limit():
     ("arguments", "reason"),
     [
         ([], "--traffic"),
-        (["--rule", "none"], "has no rule none; there are shadow"),
+        (["--rule", "none"], "has no rule none. Its rules are: shadow"),
         (["--traffic", "/none.log"], "No such file"),
         (["--traffic", str(LOG), "--by", "|"], "not a property"),
         (["--traffic", str(LOG), "--period", "1w"], "not a duration"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_ratelimit_rules.replay.timeline import MOST_KEPT, Course
+from django_ratelimit_rules.replay.timeline import MOST_KEPT, Timeline
 from django_ratelimit_rules.replay.traffic import batches
 from django_ratelimit_rules.replay.traffic.batches import Batch, Order, in_order
 
@@ -37,7 +37,7 @@ def test_no_traffic_is_no_batch():
 
 
 def test_a_course_has_no_gaps_and_its_columns_widen():
-    course = Course()
+    course = Timeline()
     course.calls([0, 1, 60_000, 60_001, 180_000])
     course.note(60_001, True)
     course.note(180_000, False)
@@ -49,4 +49,4 @@ def test_a_course_has_no_gaps_and_its_columns_widen():
     assert len(columns) <= 100
     assert sum(column.calls for column in columns) == 5 + MOST_KEPT * 3
     assert [column.start for column in columns] == [number * width for number in range(len(columns))]
-    assert Course().columns(5) == (60_000, [])
+    assert Timeline().columns(5) == (60_000, [])

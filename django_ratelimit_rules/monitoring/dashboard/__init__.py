@@ -1,4 +1,4 @@
-"""A Grafana dashboard and Prometheus alert rules for the limiters that exist, made of this app's own metrics.
+"""A Grafana dashboard and Prometheus alert rules for the limiters that exist, based on this app's metrics.
 
-``watched`` lists the limiters; ``promql`` writes the queries; ``grafana`` and ``alerts`` write JSON.
+``watched`` lists the limiters. ``promql`` writes the queries. ``grafana`` and ``alerts`` write JSON.
 """

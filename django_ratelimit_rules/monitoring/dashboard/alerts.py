@@ -1,7 +1,7 @@
-"""Prometheus alert rules: one group for each limiter, with the alerts that its rules can set off.
+"""Prometheus alert rules: one group for each limiter, with the alerts that its rules can cause.
 
-Limiters and thresholds go in, what a rule file holds comes out. A share alone would wake somebody over two calls at
-night, so each alert also asks for a number of events.
+Limiters and thresholds go in, the content of a rule file comes out. Most alerts need a number of events besides a
+share, because two calls at night must not page an operator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...engine import FailureMode
 from .promql import Expressions
 from .watched import Watched
 
-# Events in an alert's window below which it stays silent.
+# An alert needs more events than this in its window.
 FEW = 30
 
 Json = dict[str, Any]
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Above which an alert fires: shares from 0 to 1, and seconds."""
+    """The thresholds above which alerts fire: shares from 0 to 1. ``slow`` is in seconds."""
 
     blocked: float = 0.1
     shadow: float = 0.01
@@ -53,52 +53,55 @@ def _rules(watched: Watched, ask: Expressions, above: Thresholds) -> Iterator[Js
             "RateLimitBlocksMany",
             _and(ask.blocked_share("10m", name), above.blocked, events("10m", "rule", result="block")),
             ("5m", "warning", name),
-            "Rule {{ $labels.rule }} of " + name + " refuses {{ $value | humanizePercentage }} of what it counts",
-            "The admin's Explain page shows who is refused and why. To stop it at once, switch the ruleset to dry run.",
+            "Rule {{ $labels.rule }} of " + name + " blocks {{ $value | humanizePercentage }} of its calls",
+            "The admin's Explain page shows why clients are blocked. Switch the ruleset to dry run to stop it at once.",
         )
     if watched.counts:
         yield _alert(
             "RateLimitShadowWouldBlock",
             _and(ask.shadow_impact("30m", name), above.shadow, events("30m", "rule", exceeded="true", result="allow")),
             ("10m", "info", name),
-            "Rule {{ $labels.rule }} of " + name + " would refuse {{ $value | humanizePercentage }} of what it counts",
-            "It is a log rule, or in a dry run: nobody is refused yet. Do not enforce it as it stands.",
+            "Rule {{ $labels.rule }} of " + name + " would block {{ $value | humanizePercentage }} of its calls",
+            "It is a log rule or in a dry run, so no call is blocked yet. Change the rule before you enforce it.",
         )
     if watched.skips:
         yield _alert(
             "RateLimitBypassed",
             _and(ask.bypass_rate("15m", name), above.bypassed, events("15m", "rate_limiter", action="skip")),
             ("15m", "warning", name),
-            "Skip rules let {{ $value | humanizePercentage }} of all calls pass " + name + " uncounted",
-            "A skip rule matches more than it should, or a bypass header's secret is known outside.",
+            "Skip rules of " + name + " allow {{ $value | humanizePercentage }} of all calls uncounted",
+            "A skip rule matches more calls than intended, or the secret of a bypass header has leaked.",
         )
     yield from _of_the_limiter(name, watched.failure_mode, ask, above)
 
 
 def _of_the_limiter(name: str, failure_mode: FailureMode, ask: Expressions, above: Thresholds) -> Iterator[Json]:
     closed = failure_mode is FailureMode.CLOSED
-    answered = {FailureMode.OPEN: "let through", FailureMode.CLOSED: "refused with 503", FailureMode.LOCAL: "counted"}
+    answered = {
+        FailureMode.OPEN: "Such calls are allowed.",
+        FailureMode.CLOSED: "Such calls are refused with status 503.",
+        FailureMode.LOCAL: "Such calls are counted in each process.",
+    }
     yield _alert(
         "RateLimiterFails",
         f"{ask.error_share('5m', name)} > {above.failed}",
         ("5m", "critical" if closed else "warning", name),
         "{{ $value | humanizePercentage }} of the checks of " + name + " fail",
-        f"Redis is down, slow or read-only, or a callable raises; such calls are {answered[failure_mode]}"
-        + (" in each process." if failure_mode is FailureMode.LOCAL else "."),
+        f"Redis is down, slow or read-only, or a callable raises an exception. {answered[failure_mode]}",
     )
     yield _alert(
         "RateLimiterSlow",
         f"{ask.latency(0.99, '10m', name)} > {above.slow}",
         ("10m", "warning", name),
         "A check of " + name + " takes {{ $value | humanizeDuration }} (p99)",
-        "Look at Redis and the way to it: a check is one call.",
+        "Check Redis and the network to it, because each check is one call to Redis.",
     )
     yield _alert(
         "RateLimiterDiverges",
         _and(ask.divergence("1h", name), above.divergence, ask.increase("shadow_total", "rate_limiter", "1h", name)),
         ("15m", "warning", name),
         name + " and the legacy limiter disagree in {{ $value | humanizePercentage }} of the comparisons",
-        "The log samples them, with both verdicts. Do not enforce before this is understood.",
+        "The log has a sample of them with both verdicts. Do not enforce before you know the cause.",
     )
 
 
@@ -112,7 +115,7 @@ def _alert(alert: str, expression: str, state: tuple[str, str, str], summary: st
         "alert": alert,
         "expr": expression,
         "for": wait,
-        # The limiter as a label even where the expression sums by rule, for routing and for grouping.
+        # Routing and grouping need the limiter as a label, even if the expression sums by rule.
         "labels": {"severity": severity, "rate_limiter": limiter},
         "annotations": {"summary": summary, "description": description},
     }

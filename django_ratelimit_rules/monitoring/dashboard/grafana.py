@@ -1,7 +1,7 @@
-"""A Grafana dashboard: a row for all limiters, and one to unfold for each.
+"""A Grafana dashboard: a row for all limiters, and a collapsed row for each limiter.
 
-Limiters go in, the dashboard comes out as Grafana imports it (classic JSON model, schema version 42, which Grafana 12
-and newer write). Panels ask by rule wherever they can, so that a rule that comes or goes needs no new dashboard.
+Limiters go in, the dashboard comes out in the format that Grafana imports: the classic JSON model, schema version 42,
+which Grafana 12 and newer write. Queries group by rule if possible, so that new rules need no new dashboard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart. ``queries`` are pairs of an expression and how its series are named."""
+    """One chart. ``queries`` are pairs of an expression and the legend of its series."""
 
     title: str
     description: str
@@ -68,14 +68,14 @@ def _datasource() -> Json:
 
 
 def _laid_out(limiters: Sequence[Watched], expressions: Expressions) -> Iterator[Json]:
-    """Yield the rows with their panels; those of one limiter lie folded inside its row."""
+    """Yield the rows with their panels. The panels of a single limiter are collapsed inside its row."""
     number, y = 1, 0
     for title, panels, folded in _rows(limiters, expressions):
         row = {"id": number, "type": "row", "title": title, "collapsed": folded, "panels": []}
         row["gridPos"] = {"h": 1, "w": WIDTH * PANELS_A_LINE, "x": 0, "y": y}
         inside = [_panel(panel, number + 1 + place, y + 1, place) for place, panel in enumerate(panels)]
         number += 1 + len(inside)
-        # The lines that folded panels will take are not counted: Grafana moves what is below when it unfolds them.
+        # Do not count the lines of collapsed panels. Grafana moves the rows below when it expands them.
         y += 1 if folded else 1 + -(-len(inside) // PANELS_A_LINE) * HEIGHT
         if folded:
             row["panels"] = inside
@@ -91,20 +91,23 @@ def _rows(limiters: Sequence[Watched], expressions: Expressions) -> Iterator[tup
 
 def _overview(ask: Expressions) -> Iterator[Panel]:
     by_limiter = "{{rate_limiter}}"
-    yield Panel("Checks", "Calls that asked a limiter.", "reqps", [(ask.calls(WINDOW), by_limiter)])
+    yield Panel("Checks", "Checks per second, by limiter.", "reqps", [(ask.calls(WINDOW), by_limiter)])
     yield Panel(
-        "Refused", "Share of the checks that was refused.", "percentunit", [(ask.refused_share(WINDOW), by_limiter)]
+        "Refused", "Share of the checks that were blocked.", "percentunit", [(ask.refused_share(WINDOW), by_limiter)]
     )
     yield Panel(
-        "Bypassed", "Share that a skip rule let through.", "percentunit", [(ask.bypass_rate(WINDOW), by_limiter)]
+        "Bypassed",
+        "Share of the checks that a skip rule allowed.",
+        "percentunit",
+        [(ask.bypass_rate(WINDOW), by_limiter)],
     )
     yield Panel(
-        "Errors", "Checks that failed; the failure mode answered them.", "reqps", [(ask.errors(WINDOW), by_limiter)]
+        "Errors", "Checks that failed. The failure mode decided them.", "reqps", [(ask.errors(WINDOW), by_limiter)]
     )
-    yield Panel("Latency, p99", "How long a check takes.", "s", [(ask.latency(0.99, WINDOW), by_limiter)])
+    yield Panel("Latency, p99", "Duration of a check.", "s", [(ask.latency(0.99, WINDOW), by_limiter)])
     yield Panel(
         "Divergence from the legacy limiter",
-        "Share of the comparisons in which the two disagreed; the target is below 0.5 %.",
+        "Share of the comparisons in which the two disagreed. The target is below 0.5 %.",
         "percentunit",
         [(ask.divergence(WINDOW), by_limiter)],
     )
@@ -112,47 +115,53 @@ def _overview(ask: Expressions) -> Iterator[Panel]:
 
 def _of_limiter(watched: Watched, ask: Expressions) -> Iterator[Panel]:
     name = watched.limiter
-    yield Panel(f"{name}: checks", "By what the caller was told.", "reqps", [(ask.calls(WINDOW, name), "{{result}}")])
+    yield Panel(
+        f"{name}: checks",
+        "Checks per second, by the result that the caller received.",
+        "reqps",
+        [(ask.calls(WINDOW, name), "{{result}}")],
+    )
     if watched.limits:
         yield Panel(
             f"{name}: blocks per rule",
-            "Refusals; rules behind the one that refused are not asked.",
+            "Blocked calls by the rule that blocked them. Later rules do not see these calls.",
             "reqps",
             [(ask.blocks(WINDOW, name), "{{rule}}")],
         )
     if watched.counts:
         yield Panel(
             f"{name}: shadow impact",
-            "Share of what a rule counted that was over its limit and let through: by a log rule, or in a dry run. This"
-            " much it would have refused.",
+            "Share of a rule's calls that were over the limit but allowed, by a log rule or in a dry run. If enforced,"
+            " the rule would block them.",
             "percentunit",
             [(ask.shadow_impact(WINDOW, name), "{{rule}}")],
         )
         yield Panel(
             f"{name}: near the limit",
-            "Calls that took a counter to its rule's warn_at, 80 % of the limit where none is stated: who comes next.",
+            "Calls that brought a counter to its rule's warn_at, by default 80 % of the limit. These clients may be"
+            " blocked next.",
             "reqps",
             [(ask.near(WINDOW, name), "{{rule}}")],
         )
     if watched.skips:
         yield Panel(
             f"{name}: bypasses",
-            "Calls that a skip rule let through, uncounted.",
+            "Calls that a skip rule allowed uncounted.",
             "reqps",
             [(ask.bypasses(WINDOW, name), "{{rule}}")],
         )
     queries = [(ask.latency(quantile, WINDOW, name), label) for label, quantile in QUANTILES.items()]
-    yield Panel(f"{name}: latency", "How long a check takes.", "s", queries)
+    yield Panel(f"{name}: latency", "Duration of a check.", "s", queries)
     yield Panel(f"{name}: errors", "Checks that failed.", "reqps", [(ask.errors(WINDOW, name), "failed")])
     yield Panel(
         f"{name}: divergence",
-        "Share of the comparisons with the legacy limiter in which the two disagreed; boundary: within a second of a"
-        " clock-aligned edge of the window, where limiters that start their windows elsewhere must disagree.",
+        "Share of the comparisons with the legacy limiter in which the two disagreed. boundary is true within a second"
+        " of a clock-aligned edge of the window, where limiters with other windows are bound to disagree.",
         "percentunit",
         [(ask.divergence_at_boundary(WINDOW, name), "boundary: {{boundary}}")],
     )
     if watched.counts:
-        yield Panel(f"{name}: limits in force", "As edited in the admin.", "short", [(ask.limits(name), "{{rule}}")])
+        yield Panel(f"{name}: limits in force", "The limit of each rule.", "short", [(ask.limits(name), "{{rule}}")])
 
 
 def _panel(panel: Panel, number: int, top: int, place: int) -> Json:
@@ -177,7 +186,7 @@ def _panel(panel: Panel, number: int, top: int, place: int) -> Json:
 
 
 def queries(board: Json) -> Iterator[str]:
-    """Yield every expression of a dashboard, folded ones too."""
+    """Yield every expression of a dashboard, including collapsed panels."""
     yield from _expressions(board["panels"])
 
 

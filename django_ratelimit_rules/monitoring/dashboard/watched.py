@@ -1,4 +1,4 @@
-"""What there is to watch about each limiter: the input of dashboards and alert rules.
+"""The limiters that dashboards and alert rules watch.
 
 Names of limiters go in, :class:`Watched` values come out.
 """
@@ -15,7 +15,10 @@ from ...rulesets import limiter_names
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One limiter, and what there is to watch about it. Modes are left out: an operator turns them any time."""
+    """One limiter, and the kinds of its rules: limits, any counting rules, skips.
+
+    The mode is left out, because an operator may switch it at any time.
+    """
 
     limiter: str
     failure_mode: FailureMode = FailureMode.OPEN
@@ -25,9 +28,9 @@ class Watched:
 
 
 def watched(names: Iterable[str] = ()) -> list[Watched]:
-    """Return these limiters, or all that have rules or are named by code, in alphabetical order.
+    """Return these limiters in alphabetical order. By default, all limiters that have rules or that code names.
 
-    Raises LookupError for a name that is no limiter's.
+    Raises LookupError for an unknown limiter.
     """
     return [_watched(name) for name in limiter_names.chosen(names)]
 

@@ -1,9 +1,9 @@
 """Access logs of Apache and nginx, combined or common: bytes go in, requests as columns come out.
 
-A log tells address, user, method, path with query, referrer and user agent of each request, and the status of its
-answer. Nobody signed in as far as the server knows (``-``) reads as anonymous. Paths are resolved with the project's
-URLs where a rule asks for route, view or an argument. Text is Latin-1, as header values are in WSGI, so that nothing
-fails to decode. Times are whole seconds.
+A log holds address, user, method, path with query, referrer and user agent of each request, and the status of its
+response. A user of ``-`` means anonymous. Paths are resolved with the project's URLs if a rule uses route, view or an
+argument. Lines are decoded as Latin-1, like header values in WSGI, so that decoding never fails. Times are whole
+seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from django.http import QueryDict
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.encoding import repercent_broken_unicode
+from django.utils.translation import gettext as _
 
 from ...engine.matching import parse_address
 from ...engine.properties import PROPERTIES, apply_filters, base_of, facts_of, split
@@ -27,13 +28,13 @@ from .timestamps import NO_TIME, Zones
 CHUNK = 1 << 20
 MAX_LINE = 1 << 16
 
-# Quoted text, in which servers escape quotes and whatever is not printable.
+# A quoted string, in which servers escape quotes and characters that are not printable.
 _QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
 LINE = re.compile(
     rf'([^ ]++) [^ ]++ ([^\["]+) \[([^\]]++)\] {_QUOTED} ([0-9]{{3}}) [0-9-]++(?: {_QUOTED} {_QUOTED}(?: .*)?)?\r?'
 )
 REQUEST = re.compile(r"([A-Z]+) ([^ ]+)(?: .*)?")
-# Of many lines at once, what stands between request and referrer: statuses and sizes.
+# The statuses and sizes between request and referrer, of many lines at once.
 _ANSWERS = re.compile(r"(?: [0-9]{3} [0-9-]+ )*+")
 # Columns of a batch.
 ADDRESS, USER, REQUEST_LINE, REFERRER, AGENT = range(5)
@@ -47,17 +48,19 @@ class Bytes(Protocol):
     """A file opened for reading bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Return some bytes, none at the end."""
+        """Return some bytes, or no bytes at the end."""
 
 
 def chunks_of(file: Bytes, read: Callable[[int], None]) -> Iterator[str]:
-    """Yield a megabyte of whole lines at a time, without the last line's end; ``read`` hears how many bytes were read.
-    A line longer than 64 KiB comes in pieces."""
+    """Yield a megabyte of whole lines at a time, without the end of the last line.
+
+    Calls ``read`` with the number of bytes of each read. A line longer than 64 KiB is yielded in pieces.
+    """
     rest = ""
     while chunk := file.read(CHUNK):
         read(len(chunk))
-        lines, found, rest = (rest + chunk.decode("latin-1")).rpartition("\n")
-        if found:
+        lines, newline, rest = (rest + chunk.decode("latin-1")).rpartition("\n")
+        if newline:
             yield lines
         if len(rest) > MAX_LINE:
             yield rest
@@ -67,7 +70,7 @@ def chunks_of(file: Bytes, read: Callable[[int], None]) -> Iterator[str]:
 
 
 class AccessLog:
-    """The reader of a log."""
+    """The reader of an access log. ``read`` is called with the number of bytes of each read."""
 
     names_limiters = False
     digested = False
@@ -76,12 +79,12 @@ class AccessLog:
         self._file = file
         self._read = read
         self._zones = Zones()
-        # Request lines that are known to be requests.
+        # Request lines that have matched REQUEST.
         self._requests: set[str] = set()
         self.bad = Bad()
 
     def batches(self) -> Iterator[Batch]:
-        """See Reader."""
+        """See :class:`Reader`."""
         number = 0
         for chunk in chunks_of(self._file, self._read):
             size = chunk.count("\n") + 1
@@ -91,9 +94,9 @@ class AccessLog:
                 yield batch
 
     def _at_once(self, chunk: str, size: int) -> Batch | None:
-        """Return the requests of plain lines in combined format, None when there are others among them.
+        """Return the requests of plain lines in combined format. Returns None if any line differs.
 
-        Splitting all lines at their quotes together takes a third of the time of a search in each.
+        Splitting all lines at their quotes at once takes a third of the time of one search per line.
         """
         parts = chunk.replace("\n", '"').split('"')
         if "\\" in chunk or len(parts) != 7 * size or set(parts[4::7]) != {" "} or not {"", "\r"} >= set(parts[6::7]):
@@ -124,35 +127,36 @@ class AccessLog:
         return True
 
     def _line_by_line(self, lines: list[str], number: int) -> Batch:
-        """Return the requests of lines, and note those that are none."""
+        """Return the requests of lines. Lines that hold no request are counted as bad."""
         rows = []
         for line in lines:
             number += 1
-            found = LINE.fullmatch(line)
-            if found is None or not REQUEST.fullmatch(found[4]):
+            match = LINE.fullmatch(line)
+            if match is None or not REQUEST.fullmatch(match[4]):
                 if line.strip():
-                    self.bad.note(number, "no request in Apache's or nginx's combined or common format")
+                    self.bad.note(number, _("no request in Apache's or nginx's combined or common format"))
                 continue
-            address, user, at, request, status, referrer, agent = found.groups()
-            stamp, _, zone = at.partition(" ")
+            address, user, at, request, status, referrer, agent = match.groups()
+            stamp, _space, zone = at.partition(" ")
             time = self._zones[zone][stamp]
             if time == NO_TIME:
-                self.bad.note(number, f"no time such as 17/May/2015:10:05:03 +0000: {at[:40]!r}")
+                message = _("expected a time such as 17/May/2015:10:05:03 +0000, found %(time)r")
+                self.bad.note(number, message % {"time": at[:40]})
             else:
                 rows.append((time, status, address, user, request, referrer, agent))
         times, statuses, *columns = zip(*rows, strict=True) if rows else [[]] * 7
         return Batch(times, columns, statuses=statuses)
 
     def source(self, name: str) -> Source | None:
-        """See Reader."""
-        found = _source(base_of(name))
-        if found is None or found.read is None or base_of(name) == name:
-            return found
-        read = found.read
-        return found._replace(read=lambda raw: apply_filters(name, read(raw)))
+        """See :class:`Reader`."""
+        source = _source(base_of(name))
+        if source is None or source.read is None or base_of(name) == name:
+            return source
+        read = source.read
+        return source._replace(read=lambda raw: apply_filters(name, read(raw)))
 
-    def tells(self, name: str) -> bool:
-        """See Reader: a log has the same columns throughout."""
+    def contains(self, name: str) -> bool:
+        """See :class:`Reader`. All lines of a log have the same columns."""
         return self.source(name) is not None
 
 
@@ -163,19 +167,19 @@ def _source(name: str) -> Source | None:
     if family in FAMILY_SOURCES and rest:
         column, read = FAMILY_SOURCES[family]
         return Source(column, lambda raw: read(raw, rest))
-    # A property that no log shows has one value for all its requests.
+    # A property that no log holds has one value for all requests, or none.
     unlogged = facts_of(name).unlogged
     return None if unlogged is None else Source(None, fixed=unlogged)
 
 
-# Readers of a log's columns, by the names of properties; those of a family get the rest of the name as well.
+# Readers of a log's columns by property name. Readers of a family get the rest of the name too.
 SOURCES: dict[str, Source] = {}
 FAMILY_SOURCES: dict[str, tuple[int, Callable[[str, str], str | None]]] = {}
 ColumnReader = TypeVar("ColumnReader", bound=Callable[..., "str | None"])
 
 
 def logged(column: int, *names: str) -> Callable[[ColumnReader], ColumnReader]:
-    """Make a function the reader of properties that a column of the log shows."""
+    """Register a function as the reader of properties that a column of the log holds."""
 
     def register(read: ColumnReader) -> ColumnReader:
         for name in names:
@@ -189,13 +193,13 @@ def logged(column: int, *names: str) -> Callable[[ColumnReader], ColumnReader]:
 
 
 def unescaped(text: str) -> str:
-    """Return what the client sent, of what the server wrote down."""
+    """Return the string that the client sent, without the escapes of the server that logged it."""
     return _ESCAPE.sub(_escape, text) if "\\" in text else text
 
 
-def _escape(found: re.Match[str]) -> str:
-    said = found[1]
-    return chr(int(said[1:], 16)) if len(said) == 3 else _PLAIN_ESCAPES.get(said, said)
+def _escape(match: re.Match[str]) -> str:
+    escape = match[1]
+    return chr(int(escape[1:], 16)) if len(escape) == 3 else _PLAIN_ESCAPES.get(escape, escape)
 
 
 @logged(ADDRESS, "ip")
@@ -222,7 +226,7 @@ def _is_staff(text: str) -> str | None:
 @logged(REFERRER, "header.referer")
 @logged(AGENT, "header.user-agent")
 def _header(text: str | None) -> str | None:
-    # An empty header and none at all look the same here.
+    # A log writes ``-`` for a missing header. Some servers also write it for an empty one.
     return None if text is None or text == "-" else unescaped(text)
 
 
@@ -238,7 +242,7 @@ def _path(line: str) -> str | None:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return path and query as Django would have them; a proxy's request names a whole URL."""
+    """Return path and query as Django would decode them. A request to a proxy holds a whole URL."""
     text = unescaped(line.split(" ")[1])
     if not text.startswith("/"):
         try:

@@ -1,8 +1,8 @@
 """Recorded traffic: requests in batches of columns, in the order of their times.
 
-A reader of some format goes in (:mod:`logs`, :mod:`jsonlines`); batches come out that :mod:`running` can count. Lines
-that cannot be read are counted and remembered by number, never fatal. What the columns mean to a rule, a
-:class:`Source` for each property says. Knows no rules.
+The reader of a format goes in (:mod:`access_log`, :mod:`json_lines`). Batches come out that :mod:`runner` can count. A
+line that cannot be read is counted and noted by number, but does not end the replay. A :class:`Source` for each
+property tells its column. Knows no rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from operator import itemgetter, le
 from typing import Any, NamedTuple, Protocol
 
-# Requests that stand at most this many lines from their place are put there.
+# A request at most this many lines away from its place by time is moved there.
 HELD = 2000
 SHOWN_BAD = 20
 
@@ -22,9 +22,9 @@ Column = Sequence[Any]
 
 
 class Batch(NamedTuple):
-    """Some requests, a list for each fact. ``times`` are milliseconds since 1970; ``columns`` are what sources index.
+    """Some requests, as one list for each field. ``times`` are milliseconds since 1970.
 
-    ``limiters``, ``costs`` and ``statuses`` are None where the traffic does not tell them.
+    ``columns`` are indexed by sources. ``limiters``, ``costs`` and ``statuses`` are None if the traffic lacks them.
     """
 
     times: Sequence[int]
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a property's text is found: ``read`` makes it of what stands in a column; without one it is ``fixed``."""
+    """The source of a property's value: ``read`` of a column's value, or ``fixed`` if ``column`` is None."""
 
     column: int | None
     read: Callable[[Any], str | None] | None = None
@@ -44,40 +44,46 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Bad:
-    """Lines that are no requests: how many, and the first of them by number, each with what is wrong."""
+    """Lines that hold no request: their number, and the first of them as pairs of line number and reason."""
 
     total: int = 0
     shown: list[tuple[int, str]] = field(default_factory=list)
 
     def note(self, number: int, reason: str) -> None:
-        """Note a line."""
+        """Count a line, and keep its reason if it is among the first."""
         self.total += 1
         if len(self.shown) < SHOWN_BAD:
             self.shown.append((number, reason))
 
 
 class Reader(Protocol):
-    """A reader of one format. ``names_limiters``: its requests may say which limiter they asked; ``digested``: what
-    clients wrote is there as digests only."""
+    """A reader of one format.
+
+    ``names_limiters`` is True if its requests may name their limiter. ``digested`` is True if it holds values of
+    clients as digests only.
+    """
 
     bad: Bad
     names_limiters: bool
     digested: bool
 
     def source(self, name: str) -> Source | None:
-        """Return where a property is found, None when this traffic does not tell it."""
+        """Return the source of a property. Returns None if this traffic lacks it."""
 
-    def tells(self, name: str) -> bool:
-        """Return whether a property was found, once all is read; of no requests, all is told."""
+    def contains(self, name: str) -> bool:
+        """Return whether the traffic holds a property. Complete once all is read. True for traffic without requests."""
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the requests as they stand there."""
+        """Yield the requests in the order of the file."""
 
 
 @dataclass(slots=True)
 class Order:
-    """How the times of a traffic ran: ``late`` requests stood too far from their place and were taken to have come
-    with the one before; ``lateness`` is the greatest number of milliseconds by which one was."""
+    """The times of a traffic: its first and last, in milliseconds since 1970, and its late requests.
+
+    ``late`` requests were too far from their place, so they got the time of the request before. ``lateness`` is the
+    greatest correction in milliseconds.
+    """
 
     requests: int = 0
     first: int | None = None
@@ -87,10 +93,10 @@ class Order:
 
 
 def in_order(batches: Iterable[Batch], order: Order) -> Iterator[Batch]:
-    """Yield batches whose times never go back, and note in ``order`` what was found.
+    """Yield batches in the order of their times, and note late requests in ``order``.
 
-    Servers write a line when a request ends, so neighbours may have changed places. The clock of a replay cannot go
-    back: what is later than ``HELD`` lines counts at the time that was reached.
+    Servers log a request when it ends, so neighbours may be swapped. The clock of a replay cannot go back. So a request
+    that is more than ``HELD`` lines late counts at the time already reached.
     """
     held: Batch | None = None
     for batch in batches:
@@ -120,8 +126,8 @@ def _noted(batch: Batch, order: Order) -> Batch:
     return batch
 
 
-def each(batch: Batch, change: Callable[[Column], Column]) -> Batch:
-    """Return a batch with every one of its lists changed alike."""
+def change_columns(batch: Batch, change: Callable[[Column], Column]) -> Batch:
+    """Return a batch with a function applied to each of its lists."""
 
     def optional(column: Column | None) -> Column | None:
         return None if column is None else change(column)
@@ -131,18 +137,22 @@ def each(batch: Batch, change: Callable[[Column], Column]) -> Batch:
 
 
 def _part(batch: Batch, part: slice) -> Batch:
-    return each(batch, itemgetter(part))
+    return change_columns(batch, itemgetter(part))
 
 
 def _sorted(batch: Batch) -> Batch:
     positions = sorted(range(len(batch.times)), key=batch.times.__getitem__)
-    return each(batch, lambda column: list(map(column.__getitem__, positions)))
+    return change_columns(batch, lambda column: list(map(column.__getitem__, positions)))
 
 
-def _joined(one: Batch, other: Batch) -> Batch:
-    def both(a: Column | None, b: Column | None) -> Column | None:
+def _joined(first: Batch, second: Batch) -> Batch:
+    def joined(a: Column | None, b: Column | None) -> Column | None:
         return None if a is None or b is None else [*a, *b]
 
-    columns = [[*a, *b] for a, b in zip(one.columns, other.columns, strict=True)]
-    rest = (both(one.limiters, other.limiters), both(one.costs, other.costs), both(one.statuses, other.statuses))
-    return Batch([*one.times, *other.times], columns, *rest)
+    columns = [[*a, *b] for a, b in zip(first.columns, second.columns, strict=True)]
+    rest = (
+        joined(first.limiters, second.limiters),
+        joined(first.costs, second.costs),
+        joined(first.statuses, second.statuses),
+    )
+    return Batch([*first.times, *second.times], columns, *rest)

@@ -1,5 +1,4 @@
-"""Which format a file of traffic has: an open file goes in, the reader that fits comes out. Compressed files are read
-as they are."""
+"""Formats of traffic: an open file goes in, the reader of its format comes out. Files may be compressed by gzip."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .batches import Reader
 from .json_lines import JsonLines
 
 LOOKED_AT = 8192
-# Of a line's beginning; the last three are a byte order mark.
+# Bytes to skip at the beginning of a line. The last three are a byte order mark.
 BLANKS = b" \t\r\n\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
@@ -23,10 +22,11 @@ _GZIP = b"\x1f\x8b"
 def reader_of(
     file: BufferedIOBase, rulesets: Iterable[Ruleset], read: Callable[[int], None] = lambda size: None
 ) -> Reader:
-    """Return the reader of a file opened for bytes: JSON lines when most of its first lines begin with a brace, else an
-    access log. One bad line, such as the torn first one of a file that was cut, decides nothing.
+    """Return the reader of a file opened for bytes.
 
-    ``rulesets`` are those that will be run; ``read`` hears how many bytes were read.
+    The file is JSON lines if most of its first lines begin with a brace, else an access log. A single bad line does not
+    decide, because the first line of a file may be cut off. ``rulesets`` are the rulesets to run. ``read`` is called
+    with the number of bytes of each read.
     """
     buffered = file if isinstance(file, BufferedReader) else BufferedReader(cast(Any, file))
     if buffered.peek(2)[:2] == _GZIP:
@@ -38,7 +38,7 @@ def reader_of(
 
 
 def asked_for(rulesets: Iterable[Ruleset]) -> list[str]:
-    """Return the properties that rulesets ask for: where they ask for the user, an anonymous client's address too."""
+    """Return the properties that rulesets use. ``user`` adds ``ip``, which counts anonymous clients."""
     names = dict.fromkeys(name for ruleset in rulesets for name in ruleset.properties)
     if any(base_of(name) == "user" for name in names):
         names["ip"] = None

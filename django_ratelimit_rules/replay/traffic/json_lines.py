@@ -1,8 +1,8 @@
-"""Traffic as JSON lines, and as recorded by ourselves: one object a line, requests as columns come out.
+"""Traffic as JSON lines, including our own recordings: one object per line goes in, requests as columns come out.
 
-``time`` is seconds since 1970 or an ISO 8601 text; ``limiter``, ``cost`` and ``status`` are optional; ``identifier`` is
-an object of properties, or else all other fields are its properties. ``timestamp`` and ``@timestamp`` are read as
-``time``. What an identifier does not hold is missing.
+``time`` is in seconds since 1970 or an ISO 8601 string. ``timestamp`` and ``@timestamp`` mean the same. ``limiter``,
+``cost`` and ``status`` are optional. ``identifier`` is an object of properties. Without it, all other fields are
+properties. A property that the object lacks is missing.
 """
 
 from __future__ import annotations
@@ -13,42 +13,47 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from django.utils.translation import gettext as _
+
+from ...engine.messages import Message
 from ...engine.properties import apply_filters, base_of, normalise
 from ...engine.results import Number
 from ...engine.rules import check_name
 from ...engine.values import canonical
+from ...runtime.language import localized
 from .access_log import Bytes, chunks_of
 from .batches import Bad, Batch, Source
 
 TIMES = ("time", "timestamp", "@timestamp")
 OUR_FIELDS = (*TIMES, "limiter", "cost", "status", "identifier")
 MAX_TIME = 253_402_300_800
+MAX_REASON = 200
 # Columns before those of the properties.
 LIMITER, COST, STATUS = range(3)
 
 
 class JsonLines:
-    """The reader of JSON lines: of lists of lines, and for the properties that will be asked for."""
+    """The reader of JSON lines. ``lines`` yields lists of lines, ``names`` are the properties that the rules use."""
 
     names_limiters = True
 
     def __init__(self, lines: Iterable[Sequence[str]], names: Iterable[str], digested: bool = False) -> None:
         self.digested = digested
         self._lines = lines
-        # A filtered property may have been recorded as such, or be made of the one it filters.
-        wanted = dict.fromkeys(each for name in names for each in (name, base_of(name)))
+        # A property with a filter may have been recorded with it. Otherwise its value is computed without it first.
+        wanted = dict.fromkeys(spelled for name in names for spelled in (name, base_of(name)))
         self._places = {name: place for place, name in enumerate(wanted)}
         self._spelled: dict[str, str | None] = {}
-        self._told: set[str] | None = None
+        self._filled: set[str] | None = None
         self.bad = Bad()
 
     @classmethod
     def of_file(cls, file: Bytes, names: Iterable[str], read: Callable[[int], None] = lambda size: None) -> JsonLines:
-        """Read a file opened for bytes."""
+        """Return the reader of a file opened for bytes."""
         return cls((chunk.split("\n") for chunk in chunks_of(file, read)), names)
 
     def batches(self) -> Iterator[Batch]:
-        """See Reader."""
+        """See :class:`Reader`."""
         number = 0
         for lines in self._lines:
             rows = []
@@ -58,45 +63,45 @@ class JsonLines:
                     if line.strip():
                         rows.append(self._row(line))
                 except (TypeError, ValueError, RecursionError) as error:
-                    self.bad.note(number, str(error)[:200])
+                    self.bad.note(number, _reason(error))
             if rows:
                 times, limiters, costs, statuses, *columns = zip(*rows, strict=True)
                 self._note(columns)
                 yield Batch(times, columns, limiters, costs, statuses)
 
     def source(self, name: str) -> Source | None:
-        """See Reader."""
+        """See :class:`Reader`."""
         return Source(self._places[name], _itself) if name in self._places else None
 
-    def tells(self, name: str) -> bool:
-        """See Reader."""
-        return self._told is None or not self._told.isdisjoint((name, base_of(name)))
+    def contains(self, name: str) -> bool:
+        """See :class:`Reader`."""
+        return self._filled is None or not self._filled.isdisjoint((name, base_of(name)))
 
     def _note(self, columns: Iterable[Sequence[str | None]]) -> None:
-        told = self._told = self._told or set()
-        told.update(
+        filled = self._filled = self._filled or set()
+        filled.update(
             name
             for name, column in zip(self._places, columns, strict=True)
-            if name not in told and any(text is not None for text in column)
+            if name not in filled and any(text is not None for text in column)
         )
 
     def _row(self, line: str) -> list[Any]:
-        said = json.loads(line.encode("latin-1"))
-        if not isinstance(said, dict):
-            raise ValueError(f"expected an object, found {type(said).__name__}")
-        facts = said.get("identifier", said)
-        if not isinstance(facts, dict):
-            raise ValueError("identifier is not an object")
-        texts = self._texts(facts, facts is said)
-        limiter = said.get("limiter")
-        status = said.get("status")
-        head = [_time(said), limiter and check_name(limiter, "limiter"), _cost(said.get("cost", 1))]
+        row = json.loads(line.encode("latin-1"))
+        if not isinstance(row, dict):
+            raise ValueError(_("expected an object, found %(type)s") % {"type": type(row).__name__})
+        properties = row.get("identifier", row)
+        if not isinstance(properties, dict):
+            raise ValueError(_("identifier is not an object"))
+        texts = self._texts(properties, properties is row)
+        limiter = row.get("limiter")
+        status = row.get("status")
+        head = [_time(row), limiter and check_name(limiter, "limiter"), _cost(row.get("cost", 1))]
         head.append(None if status is None else canonical(status, "status"))
         return head + [texts[name] if name in texts else _filtered(name, texts) for name in self._places]
 
-    def _texts(self, facts: Mapping[str, Any], flat: bool) -> dict[str, str | None]:
+    def _texts(self, properties: Mapping[str, Any], flat: bool) -> dict[str, str | None]:
         texts = {}
-        for name, value in facts.items():
+        for name, value in properties.items():
             if flat and name in OUR_FIELDS:
                 continue
             spelled = self._spelled.get(name) or self._spell(name)
@@ -108,7 +113,7 @@ class JsonLines:
         try:
             spelled = normalise(name)
         except ValueError:
-            # A name that is no property's can stand in no rule.
+            # No rule can use an invalid name.
             return None
         if len(self._spelled) < 1000:
             self._spelled[name] = spelled
@@ -123,21 +128,27 @@ def _filtered(name: str, texts: Mapping[str, str | None]) -> str | None:
     return apply_filters(name, texts.get(base_of(name)))
 
 
-def _time(said: Mapping[str, Any]) -> int:
-    """Return milliseconds. Raises ValueError."""
-    value = next((said[name] for name in TIMES if name in said), None)
+def _reason(error: Exception) -> str:
+    """Return an error's message in the active language, at most 200 characters of it."""
+    message = error.args[0] if error.args else ""
+    return (localized(message) if isinstance(message, Message) else str(error))[:MAX_REASON]
+
+
+def _time(row: Mapping[str, Any]) -> int:
+    """Return the time of a row in milliseconds since 1970. Raises ValueError."""
+    value = next((row[name] for name in TIMES if name in row), None)
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"time {value[:40]!r} is not ISO 8601 text") from None
+            raise ValueError(_("time %(time)r is not an ISO 8601 string") % {"time": value[:40]}) from None
         value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_TIME:
-        raise ValueError("time must be seconds since 1970, or an ISO 8601 text")
+        raise ValueError(_("time must be seconds since 1970, or an ISO 8601 string"))
     return round(value * 1000)
 
 
 def _cost(cost: object) -> Number:
     if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
-        raise ValueError("cost must be a finite number of 0 or more")
+        raise ValueError(_("cost must be a finite number of 0 or more"))
     return cost

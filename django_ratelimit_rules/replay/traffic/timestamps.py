@@ -1,4 +1,4 @@
-"""Times as access logs write them, looked up: what stands between a line's brackets goes in, milliseconds come out."""
+"""Timestamps of access logs: the string between a line's brackets goes in, milliseconds since 1970 come out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 
 
 class Stamps(dict[str, int]):
-    """Times of one zone, as log lines have them, in milliseconds since 1970; NO_TIME for what is none."""
+    """A cache of timestamps of one zone, in milliseconds since 1970. An invalid timestamp gives NO_TIME."""
 
     def __init__(self, zone: str) -> None:
-        found = _ZONE.fullmatch(zone)
-        self._ahead = 0 if found is None else (int(found[2]) * 60 + int(found[3])) * (60 if found[1] == "+" else -60)
-        self._known = found is not None
+        match = _ZONE.fullmatch(zone)
+        self._ahead = 0 if match is None else (int(match[2]) * 60 + int(match[3])) * (60 if match[1] == "+" else -60)
+        self._known = match is not None
         self._minutes: dict[str, int] = {}
 
     def __missing__(self, stamp: str) -> int:
@@ -38,10 +38,10 @@ class Stamps(dict[str, int]):
         return time
 
     def _milliseconds(self, stamp: str) -> int:
-        found = _STAMP.fullmatch(stamp) if self._known else None
-        if found is None:
+        match = _STAMP.fullmatch(stamp) if self._known else None
+        if match is None:
             return NO_TIME
-        day, month, year, hours, minutes, seconds = found.groups()
+        day, month, year, hours, minutes, seconds = match.groups()
         try:
             days = date(int(year), _MONTHS[month], int(day)).toordinal() - date(1970, 1, 1).toordinal()
         except (KeyError, ValueError):
@@ -50,7 +50,7 @@ class Stamps(dict[str, int]):
 
 
 class Zones(dict[str, Stamps]):
-    """The times of each zone that a log has."""
+    """The timestamps of each zone in a log."""
 
     def __missing__(self, zone: str) -> Stamps:
         if len(self) > 100:
