@@ -140,9 +140,9 @@ def test_an_alert_names_the_rule_and_says_how_much_and_what_to_do(alerts):
     expected = {
         "exp_labels": {"severity": "warning", "rate_limiter": "search", "rule": "per_user"},
         "exp_annotations": {
-            "summary": "Rule per_user of search refuses 20% of what it counts",
-            "description": "The admin's Explain page shows who is refused and why. To stop it at once, switch the"
-            " ruleset to dry run.",
+            "summary": "Rule per_user of search blocks 20% of its calls",
+            "description": "The admin's Explain page shows why clients are blocked. Switch the ruleset to dry run to stop"
+            " it at once.",
         },
     }
     series = [
