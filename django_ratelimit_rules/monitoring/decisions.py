@@ -1,9 +1,9 @@
-"""Refusals to ask about later: an explanation kept in Redis for an hour, under a short id.
+"""Explanations of refusals, stored in Redis for an hour under a short id.
 
-A result just decided goes in and gets its ``decision``, the id that answers and log lines carry and that the admin
-looks up. An id stands only for what is stored, and of many refusals only some are: the first 20 of an hour, then one a
-second, and after 60 one every 10 seconds, for each limiter and process; so a flood costs next to nothing, and an hour
-of it about a megabyte. Values that clients wrote are kept as digests.
+A fresh result goes in and gets its ``decision``, the id in responses and log lines, by which the admin finds the
+explanation. Only stored explanations get an id. They are a sample per limiter and process: the first 20 refusals of an
+hour, then one per second, after 60 one per 10 seconds. So a flood costs next to nothing, and an hour of it about a
+megabyte. Values that clients wrote are stored as digests.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ logger = logging.getLogger(__name__)
 KEPT_SECONDS = 3600
 SEAL = 20
 MOST_RULES = 50
-# How many refusals of a limiter are kept as they come, in an hour; seconds between two after that, and after many.
+# Sampling per limiter and process: the first 20 refusals of an hour, then one per second, after 60 one per 10 seconds.
 FEW, SPACING, MANY, WIDE_SPACING = 20, 1.0, 60, 10.0
 _ID = re.compile(r"[a-z2-7]{8}")
 
 
 class Paces(reset.Part):
-    """How fast refusals are kept. By limiter: when the hour began, how many were kept in it, and when the next may
-    be."""
+    """The sampling of refusals. By limiter: the start of its hour, the number of refusals stored in it, the next time.
+
+    All times are in seconds.
+    """
 
     def __init__(self) -> None:
         self._by_limiter: dict[str, tuple[float, int, float]] = {}
 
     def due(self, limiter: str, now: float) -> bool:
-        """Return whether a refusal at this time is to be kept, and count it then. ``now`` is in seconds."""
+        """Return whether to store a refusal at this time, and count it if so. ``now`` is in seconds."""
         began, kept, next_at = self._by_limiter.get(limiter, (now, 0, now))
         if now < next_at:
             return False
@@ -63,11 +65,11 @@ class Paces(reset.Part):
         return True
 
     def forget(self) -> None:
-        """Forget when the last ones were kept, so that a test sees its own first refusal kept."""
+        """Forget the stored refusals, so that a test's own first refusal is stored."""
         self._by_limiter.clear()
 
     def remembers(self) -> bool:
-        """Return whether any refusal was kept."""
+        """Return whether any refusal was stored."""
         return bool(self._by_limiter)
 
 
@@ -92,17 +94,19 @@ def keep(
 
 
 def find(decision: str) -> dict[str, Any] | None:
-    """Return what is kept under an id, as :meth:`Explanation.as_dict` has it, with ``at``, a POSIX timestamp; None when
-    there is nothing, or no more. Raises CountersUnavailable."""
+    """Return the explanation with an id, in the form of :meth:`Explanation.as_dict` plus ``at``, a POSIX timestamp.
+
+    Returns None if there is no explanation, or if it has expired. Raises CountersUnavailable.
+    """
     decision = decision.strip().lower()
     kept = (current().fetch(_name(decision)) if _ID.fullmatch(decision) else None) or b""
     text = kept.decode(errors="replace")[SEAL:]
-    # Whatever else stands there, in whatever shape, is nothing.
+    # Ignore any value without a valid seal, because it may have any shape.
     return cast(dict[str, Any], json.loads(text)) if kept == _sealed(text).encode() else None
 
 
 def _sealed(text: str) -> str:
-    """Return a text behind a digest that only processes with this SECRET_KEY can make."""
+    """Return a string after its seal, a digest that only processes with this SECRET_KEY can compute."""
     return KeyWriter(settings.secret).digest(text.encode()) + text
 
 
@@ -121,14 +125,14 @@ def _entry(
         said = engine.record(plan, ruleset, result, known, _showing(ruleset.keys), MOST_RULES)
         return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": clock.now(), **said.as_dict()}))
     except Exception:
-        # The refusal stands, whatever ails its explanation.
+        # A fault in the explanation must not change the refusal.
         if log_sampling.due(f"decisions.{result.limiter}"):
             logger.exception("A refusal of limiter %s could not be explained", result.limiter)
         return None
 
 
 def _showing(keys: KeyWriter) -> Show:
-    """Return how a property's text is kept: as a counter's key has it."""
+    """Return the function that gives a property's value as it is stored: like in a counter's key."""
 
     def show(name: str, text: str) -> str:
         if is_client_written(name) or len(text) > MAX_TEXT:

@@ -14,7 +14,16 @@ from django_ratelimit_rules.replay.distribution import measure, only
 from tests.i18n import pseudo
 
 # Names, values and times of the traffic, which no language changes.
-DATA = ["zz_[a-z]+", "_unknown_", "post.email", "header.x-key", "log|limit|skip", "(UTC|America/Chicago)", "p[0-9]+", "enforce"]
+DATA = [
+    "zz_[a-z]+",
+    "_unknown_",
+    "post.email",
+    "header.x-key",
+    "log|limit|skip",
+    "(UTC|America/Chicago)",
+    "p[0-9]+",
+    "enforce",
+]
 LIMIT = Rule("zz_limit", characteristics=["ip"], limit=1, period=60)
 CLOSED = Rule("zz_closed", match={"path": "/zz"}, characteristics=["ip", "post.email"], limit=0, period=60)
 DISTINCT = Rule("zz_paths", characteristics=["ip"], limit=9, period=60, count_distinct="path")
