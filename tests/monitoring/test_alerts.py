@@ -141,8 +141,8 @@ def test_an_alert_names_the_rule_and_says_how_much_and_what_to_do(alerts):
         "exp_labels": {"severity": "warning", "rate_limiter": "search", "rule": "per_user"},
         "exp_annotations": {
             "summary": "Rule per_user of search blocks 20% of its calls",
-            "description": "The admin's Explain page shows why clients are blocked. Switch the ruleset to dry run to stop"
-            " it at once.",
+            "description": "The admin's Explain page shows why clients are blocked. Switch the ruleset to dry run to"
+            " stop it at once.",
         },
     }
     series = [

@@ -66,7 +66,7 @@ def test_every_sentence_of_a_suggestion_can_be_translated(pseudo_language, rule)
     lines = list(suggestion_text.lines(distribution, 0.5))
     data = [*DATA, r"\bip\b", r"\bpath\b"]
     assert pseudo.untranslated("<p>".join(lines), data) == []
-    with pytest.raises(LookupError, match="⟦.*zz_limits.*⟧"):
+    with pytest.raises(LookupError, match=r"⟦.*zz_limits.*⟧"):
         only(ruleset, "zz_limits")
 
 
