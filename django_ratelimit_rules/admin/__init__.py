@@ -1,8 +1,8 @@
-"""The operators' pages: rulesets, each with its rules inline in the order of their evaluation.
+"""The admin: rulesets, each with its rules inline in the order of their evaluation.
 
-- ``ruleset_form/`` is the page of one ruleset, ``changelist`` the list of all.
-- ``pages/`` are the pages that Django's admin does not have, each a class; ``charts/`` are their pictures.
-- ``permissions`` says who may do what, ``saving`` keeps versions, ``links`` are the addresses within one site.
+- ``ruleset_form/`` is the page of one ruleset, ``changelist`` is the list of all rulesets.
+- ``pages/`` are the pages that Django's admin does not have, each a class. ``charts/`` are their pictures.
+- ``permissions`` checks users, ``saving`` keeps versions, ``links`` are the addresses within one site.
 
 ``RulesetAdmin`` joins them. A new page is a class with its template, and its place in ``RulesetAdmin.pages``.
 """
@@ -20,10 +20,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..engine.fields import Section, lines_of
 from ..identifiers import registry
 from ..models import Rule, Ruleset
+from ..runtime.language import localized
 from . import changelist, permissions
 from .charts import divergence
 from .links import Links
@@ -62,12 +65,12 @@ class RuleInline(GuardedInline, BaseInline):
     template = "django_ratelimit_rules/admin/rules.html"
     fieldsets = (
         (None, {"fields": lines_of(Section.MAIN)}),
-        (Section.RARE.value, {"classes": ("collapse",), "fields": lines_of(Section.RARE)}),
-        (Section.ORIGIN.value, {"classes": ("collapse",), "fields": lines_of(Section.ORIGIN)}),
+        (gettext_lazy(Section.RARE.value), {"classes": ("collapse",), "fields": lines_of(Section.RARE)}),
+        (gettext_lazy(Section.ORIGIN.value), {"classes": ("collapse",), "fields": lines_of(Section.ORIGIN)}),
     )
 
     def get_formset(self, request: HttpRequest, obj: Ruleset | None = None, **options: Any) -> Any:
-        """Take the fields that the template shows beside those of the fieldsets."""
+        """Return the formset with the fields that only the template shows, besides the fields of the fieldsets."""
         return super().get_formset(request, obj, **{"fields": RuleForm.Meta.fields, **options})
 
 
@@ -75,7 +78,7 @@ class RuleInline(GuardedInline, BaseInline):
 class RulesetAdmin(Versioned, Guarded, BaseAdmin):
     """One page per limiter, and the pages that Django's admin does not have."""
 
-    # In the order of their links. The routes with a fixed beginning come before those that begin with a ruleset's key.
+    # In the order of their links. Routes with a fixed beginning come before routes that begin with a ruleset's key.
     pages: tuple[type[AdminPage], ...] = (
         *(LivePage, ExplainPage, ReplayPage, SuggestPage, ExportAllPage, ImportPage),
         *(DeletedPage, PastPage, UndeletePage),
@@ -92,8 +95,11 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
     formfield_overrides = {models.TextField: {"widget": Textarea(attrs={"cols": 80, "rows": 2})}}
     fieldsets = (
         (None, {"fields": (("name", "mode"), "description", "version_in_force")}),
-        ("When Redis fails, and Redis Cluster", {"classes": ("collapse",), "fields": ("failure_mode", "partition_by")}),
-        ("What rules can ask for", {"classes": ("collapse",), "fields": ("properties",)}),
+        (
+            gettext_lazy("When Redis fails, and Redis Cluster"),
+            {"classes": ("collapse",), "fields": ("failure_mode", "partition_by")},
+        ),
+        (gettext_lazy("Properties that rules can use"), {"classes": ("collapse",), "fields": ("properties",)}),
     )
     save_as = True
 
@@ -122,16 +128,16 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search in rulesets and in the names of their rules."""
+        """Return the rulesets that contain the words, also in the names of their rules."""
         return changelist.search(queryset, search_term), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Link to the pages that the user may open."""
+        """Show the list with links to the pages that the user may open."""
         links = [link for page in self.served if page.is_open_to(request) for link in page.list_links()]
         return super().changelist_view(request, {**(extra_context or {}), "page_links": links})
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Leave open what the user may change."""
+        """Return the fields that the user may not change."""
         fixed = [*super().get_readonly_fields(request, obj)]
         if not permissions.may(request, permissions.SWITCH):
             fixed.append("mode")
@@ -140,7 +146,7 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
         return fixed
 
     def get_formset_kwargs(self, request: HttpRequest, obj: Any, inline: Any, prefix: str) -> dict[str, Any]:
-        """Open the rules that the address names, and offer the copy or the override that it asks for."""
+        """Open the rules named in the address, and add the copy or the override that the address requests."""
         options: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
         overriding = other_tiers.override(request, obj)
         if overriding:
@@ -177,7 +183,7 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the versions of a ruleset, each with what it changed, above Django's own log."""
+        """Show the versions of a ruleset, each with its changes, above Django's own log."""
         ruleset = self.get_object(request, object_id)
         context = dict(extra_context or {})
         if ruleset is not None:
@@ -186,24 +192,28 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
             context["may_restore"] = self.has_change_permission(request, ruleset)
         return super().history_view(request, object_id, context)
 
-    @admin.display(description="now")
+    @admin.display(description=gettext_lazy("now"))
     def look(self, ruleset: Ruleset) -> SafeString:
-        """The links to the pages that show what a ruleset does."""
+        """Return the links to the pages that show the effect of a ruleset."""
         return changelist.look(ruleset, self.links)
 
-    @admin.display(description="Version")
+    @admin.display(description=gettext_lazy("Version"))
     def version_in_force(self, ruleset: Ruleset) -> SafeString | str:
-        """The number of the version, and the way to all of them."""
+        """Return the number of the version, with a link to all versions."""
         if not ruleset.pk:
             return "-"
         history = self.links.to("history", ruleset.pk)
-        return format_html('{} (<a href="{}">history</a>)', ruleset.version or "none kept yet", history)
+        number = ruleset.version or _("none kept yet")
+        return format_html('{} (<a href="{}">{}</a>)', number, history, _("history"))
 
-    @admin.display(description="Properties")
+    @admin.display(description=gettext_lazy("Properties"))
     def properties(self, _ruleset: Ruleset) -> SafeString:
-        """All properties a rule can count by or ask for."""
+        """Return all properties that a rule can count by or match."""
         known = registry.known_properties().values()
-        rows = ((each.name, each.description or "given by the code", ", ".join(each.choices)) for each in known)
+        rows = (
+            (item.name, localized(item.description) or _("passed by the code"), ", ".join(item.choices))
+            for item in known
+        )
         lines = format_html_join("", "<tr><td><code>{}</code></td><td>{}</td><td>{}</td></tr>", rows)
         return format_html('<table class="ratelimit-properties">{}</table>', lines)
 

@@ -1,4 +1,4 @@
-"""The list of rulesets: its columns and its search, in a few queries however long rulesets are.
+"""The list of rulesets: its columns and its search, in a few queries for any number of rules.
 
 Rulesets go in, safe HTML comes out.
 """
@@ -16,6 +16,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import smart_split, unescape_string_literal
 from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..engine.rules import NAME
 from ..models import Rule, Ruleset
@@ -26,15 +28,18 @@ SUMMARY_RULES = 3
 
 
 class RulesetList(ChangeList):
-    """Rulesets, each with the number of its rules and the few rules that the list shows."""
+    """Rulesets, each with the number of its rules and the first rules for the summary."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        """Count in a query of its own: beside a filter by rules, a join would count each rule as often as it fits."""
+        """Return the rulesets, with their rules counted in a subquery.
+
+        A join would count a rule once for each match of a filter by rules.
+        """
         if "rule_count" not in self.root_queryset.query.annotations:
             rules = Rule.objects.filter(ruleset=OuterRef("pk")).order_by().values("ruleset")
             number = Subquery(rules.annotate(number=Count("pk")).values("number"), output_field=IntegerField())
             self.root_queryset = self.root_queryset.annotate(rule_count=Coalesce(number, 0))
-        # Numbered by their keys alone: sorting whole rows, as a sliced prefetch does, takes most of the page's time.
+        # Number the rules by their keys only. A sliced prefetch sorts whole rows, which takes most of the page's time.
         place = Window(RowNumber(), partition_by="ruleset", order_by=("position", "pk"))
         shown = Rule.objects.order_by().annotate(place=place).filter(place__lte=SUMMARY_RULES).values("pk")
         first = Prefetch("rules", Rule.objects.filter(pk__in=shown), to_attr="first_rules")
@@ -42,7 +47,7 @@ class RulesetList(ChangeList):
 
 
 def search(queryset: QuerySet[Any], search_term: str) -> QuerySet[Any]:
-    """Return the rulesets that name each word, themselves or in the name of a rule."""
+    """Return the rulesets that contain each word in their name, their description or the name of a rule."""
     for word in smart_split(search_term):
         if word.startswith(('"', "'")) and word[0] == word[-1]:
             word = unescape_string_literal(word)
@@ -51,42 +56,42 @@ def search(queryset: QuerySet[Any], search_term: str) -> QuerySet[Any]:
     return queryset
 
 
-@admin.display(description="mode", ordering="mode")
+@admin.display(description=gettext_lazy("mode"), ordering="mode")
 def mode_in_short(ruleset: Ruleset) -> SafeString | str:
-    """The mode without its explanation. An empty mode enforces. Other modes are highlighted."""
+    """Return the mode. An empty mode enforces. Modes other than enforce are highlighted."""
     if ruleset.mode in ("", "enforce"):
         return "enforce"
     return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
 
 
-@admin.display(description="rules", ordering="rule_count")
+@admin.display(description=gettext_lazy("rules"), ordering="rule_count")
 def number_of_rules(ruleset: Any) -> int:
-    """How many rules there are, disabled ones included."""
+    """Return the number of rules, including disabled rules."""
     count: int = ruleset.rule_count
     return count
 
 
-@admin.display(description="summary")
+@admin.display(description=gettext_lazy("summary"))
 def summary(ruleset: Any) -> SafeString:
-    """The first rules, as sentences."""
+    """Return the first rules, as sentences."""
     return rules_summary(ruleset.first_rules, ruleset.rule_count - len(ruleset.first_rules))
 
 
-@admin.display(description="changed", ordering="updated_at")
+@admin.display(description=gettext_lazy("changed"), ordering="updated_at")
 def changed(ruleset: Ruleset) -> SafeString:
-    """How long ago something was changed."""
+    """Return the time since the last change."""
     when, ago = ruleset.updated_at.isoformat(timespec="seconds"), timesince(ruleset.updated_at, depth=1)
-    return format_html('<time datetime="{}" title="{}">{} ago</time>', when, when, ago)
+    return format_html('<time datetime="{}" title="{}">{}</time>', when, when, _("%(time)s ago") % {"time": ago})
 
 
 def look(ruleset: Ruleset, links: Links) -> SafeString:
     """Return links to the pages that show what a ruleset does, because operators look for them during an incident."""
     if not NAME.fullmatch(ruleset.name):
-        # The list must open in spite of a name that was written past the admin, so that it can be corrected there.
-        return format_html("{}", "no limiter's name")
+        # A name written by SQL may not be valid. The list must open all the same, because names are corrected there.
+        return format_html("{}", _("not a valid name for a limiter"))
     return format_html(
-        '<a href="{}">Live<span class="visually-hidden">: {}</span></a> '
-        '<a href="{}">Explain<span class="visually-hidden">: {}</span></a>',
-        *(links.to("live", ruleset.name), ruleset.name),
-        *(links.to("explain", limiter=ruleset.name), ruleset.name),
+        '<a href="{}">{}<span class="visually-hidden">: {}</span></a> '
+        '<a href="{}">{}<span class="visually-hidden">: {}</span></a>',
+        *(links.to("live", ruleset.name), _("Live"), ruleset.name),
+        *(links.to("explain", limiter=ruleset.name), _("Explain"), ruleset.name),
     )

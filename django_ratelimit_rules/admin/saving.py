@@ -1,7 +1,7 @@
-"""Versions of what is saved and deleted in the admin.
+"""Versions of rulesets that are saved or deleted in the admin.
 
-A request and the rows of Django's forms go in. A version with its author comes out, or an error that takes everything
-back if the user may not make the change.
+A request and the rows of Django's forms go in. A version with its author comes out. If the user may not make the
+change, an error rolls everything back.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 
 from ..models import Ruleset, announced_once
 from ..rulesets import history
+from .pages import actions
 from .pages.confirmation import author_of, in_force
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ else:
 
 
 class Versioned(BaseAdmin):
-    """Mixed into the admin of rulesets: each save and each deletion keeps a version."""
+    """Part of the admin of rulesets that keeps a version of each save and each deletion."""
 
     def changeform_view(
         self,
@@ -49,7 +50,7 @@ class Versioned(BaseAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the rules, then keep a version. Raises PermissionDenied for a forbidden change."""
         super().save_related(request, form, formsets, change)
-        author = author_of(request, "saved in the admin", form.cleaned_data.get("change_reason") or "")
+        author = author_of(request, actions.SAVED, form.cleaned_data.get("change_reason") or "")
         history.finish(form.names, form.begun, author)
 
     def response_add(self, request: HttpRequest, obj: Ruleset, post_url_continue: str | None = None) -> HttpResponse:
@@ -65,11 +66,11 @@ class Versioned(BaseAdmin):
         return response
 
     def delete_model(self, request: HttpRequest, obj: Ruleset) -> None:
-        """Delete a ruleset, and keep a version of that."""
-        with history.changing([obj.name], author_of(request, "deleted in the admin")):
+        """Delete a ruleset, and keep a version of the deletion."""
+        with history.changing([obj.name], author_of(request, actions.DELETED)):
             super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
-        """Delete rulesets, and keep a version of that for each."""
-        with history.changing([ruleset.name for ruleset in queryset], author_of(request, "deleted in the admin")):
+        """Delete rulesets, and keep a version of each deletion."""
+        with history.changing([ruleset.name for ruleset in queryset], author_of(request, actions.DELETED)):
             super().delete_queryset(request, queryset)

@@ -1,5 +1,5 @@
-"""Pictures of numbers, as SVG with a table beside it, and the numbers that they show.
+"""Pictures of numbers, as SVG followed by a table, and sentences about the same numbers.
 
-``svg`` writes bars, columns and tables. ``sparkline`` shows an hour of a rule with it.
-``last_hour`` and ``divergence`` say numbers in sentences.
+``svg`` writes bars, columns and tables. ``sparkline`` uses it for the last hour of a rule.
+``last_hour`` and ``divergence`` put numbers into sentences.
 """

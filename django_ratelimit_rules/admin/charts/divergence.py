@@ -1,11 +1,13 @@
-"""How far a ruleset is from taking over from a legacy limiter: what the pages say of the last day's comparisons."""
+"""Sentences about the last day's comparisons with a legacy limiter, for the decision to take over from it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ...exceptions import CountersUnavailable
 from ...legacy.divergence import (
@@ -14,10 +16,11 @@ from ...legacy.divergence import (
     Hour,
     last_day,
 )
+from ...runtime.language import grouped
 
 
 def found(limiter: str) -> Divergence | None:
-    """Return the comparisons of a limiter; None when there are none, or Redis cannot be reached."""
+    """Return the comparisons of a limiter. Returns None if there are none, or if Redis cannot be reached."""
     try:
         return last_day(limiter)
     except CountersUnavailable:
@@ -25,29 +28,52 @@ def found(limiter: str) -> Divergence | None:
 
 
 def sentences(limiter: str) -> str:
-    """Return what the comparisons say; nothing where nothing was compared."""
+    """Return the sentences about a limiter's comparisons. Returns an empty string if there are none."""
     divergence = found(limiter)
     return "" if divergence is None else said(divergence)
 
 
 def said(divergence: Divergence) -> str:
     """Return the share of the last day, and when the target was last exceeded."""
-    day = divergence.day
-    at_edge = f" {day.at_boundary:,} of the {day.diverged:,} were at the edge of a window." if day.at_boundary else ""
-    shares = (
-        f"In the last 24 hours this limiter and the legacy limiter disagreed in {divergence} comparisons.{at_edge}"
-        if day.compared
-        else "Nothing was compared with the legacy limiter in the last 24 hours."
-    )
-    target = f"The target of {100 * TARGET:.1f} % was"
-    last = divergence.last_exceeded
-    exceeded = (
-        f"{target} not exceeded in the last eight days." if last is None else f"{target} last exceeded {_when(last)}."
-    )
-    return f"{shares} {exceeded}"
+    return " ".join([*_last_day(divergence.day), _last_exceeded(divergence.last_exceeded)])
 
 
-def _when(hour: Hour) -> str:
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 as the number of a percentage in the active language."""
+    return number_format(f"{100 * share:.1f}", use_l10n=True)
+
+
+def _last_day(day: Hour) -> list[str]:
+    if not day.compared:
+        return [_("Nothing was compared with the legacy limiter in the last 24 hours.")]
+    share = ngettext(
+        "In the last 24 hours this limiter and the legacy limiter disagreed in %(share)s %% of %(compared)s"
+        " comparison.",
+        "In the last 24 hours this limiter and the legacy limiter disagreed in %(share)s %% of %(compared)s"
+        " comparisons.",
+        day.compared,
+    ) % {"share": percent(day.share), "compared": grouped(day.compared)}
+    if not day.at_boundary:
+        return [share]
+    at_edge = ngettext(
+        "%(boundary)s of the %(diverged)s was at the edge of a window.",
+        "%(boundary)s of the %(diverged)s were at the edge of a window.",
+        day.at_boundary,
+    ) % {"boundary": grouped(day.at_boundary), "diverged": grouped(day.diverged)}
+    return [share, at_edge]
+
+
+def _last_exceeded(hour: Hour | None) -> str:
+    if hour is None:
+        target = _("The target of %(target)s %% was not exceeded in the last eight days.")
+        return target % {"target": percent(TARGET)}
     start = datetime.fromtimestamp(hour.start, UTC)
     shown = timezone.localtime(start) if timezone.is_aware(timezone.now()) else timezone.make_naive(start)
-    return f"in the hour from {date_format(shown, 'DATETIME_FORMAT')} ({100 * hour.share:.1f} % of {hour.compared:,})"
+    return _(
+        "The target of %(target)s %% was last exceeded in the hour from %(start)s (%(share)s %% of %(compared)s)."
+    ) % {
+        "target": percent(TARGET),
+        "start": date_format(shown, "DATETIME_FORMAT"),
+        "share": percent(hour.share),
+        "compared": grouped(hour.compared),
+    }

@@ -1,6 +1,6 @@
-"""An hour of a rule as a small picture: three numbers a minute go in, a picture with totals and a table comes out.
+"""The last hour of a rule as a small picture.
 
-Knows nothing of rules but the name it is given.
+Three numbers a minute go in. A picture with totals and a table comes out. This module knows only the name of the rule.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from functools import cached_property
 from typing import NamedTuple
 
 from django.utils import timezone
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ...monitoring.last_hour import MINUTES, Series
+from ...runtime.language import grouped
 from .svg import Picture, hidden_table
 
 HEIGHT, STEP = 36, 4
-# A row of the table adds up some minutes, because 200 rules would take 12,000 rows otherwise.
+# Minutes in a row of the table. With one minute in a row, 200 rules would have 12,000 rows.
 TOGETHER = 10
-QUIET = SafeString('<span class="ratelimit-quiet">No calls in the last hour.</span>')
-HEADS = ("From", "Calls", "Over the limit", "Blocked")
 
 
 class Mark(NamedTuple):
@@ -34,45 +35,77 @@ class Mark(NamedTuple):
 class Charts:
     """The charts of rules in the hour that began at ``first``, a POSIX time.
 
-    Parts that they have in common are written once, because a page may hold hundreds of charts.
+    The parts that all charts share are written once, because a page may hold hundreds of charts.
     """
 
     def __init__(self, first: int, marks: Iterable[Mark] = ()) -> None:
         self.first = first
         self.marks = [mark for mark in marks if 0 <= mark.at - first < 60 * MINUTES]
 
-    def of(self, name: str, series: Series) -> SafeString:
-        """Return the chart of a rule's hour, with its totals; a few words when nothing happened."""
+    def of(self, name: str, series: Series, label: str = "") -> SafeString:
+        """Return the chart of a rule's hour, with its totals. Returns a short sentence if there were no calls.
+
+        ``label`` is the name that people read. The default is ``name``, which must be unique on the page.
+        """
         if not series.totals.calls:
-            return QUIET
-        picture, rows = self._picture(name, series), self._rows(series)
-        table = hidden_table(f"{name}: the last hour, by {TOGETHER} minutes", HEADS, rows)
+            return self._quiet
+        label = label or name
+        caption = _("%(name)s: the last hour, in steps of %(minutes)s minutes") % {"name": label, "minutes": TOGETHER}
+        picture = self._picture(name, label, series)
+        table = hidden_table(caption, self._heads, self._rows(series))
         return mark_safe(f'<div class="ratelimit-chart">{picture}{self._totals(series)}{table}</div>')
 
-    def _picture(self, name: str, series: Series) -> SafeString:
+    def _picture(self, name: str, label: str, series: Series) -> SafeString:
         calls, exceeded, blocked = series.totals
         passed = [max(all_calls - over, 0) for all_calls, over in zip(series.calls, series.exceeded, strict=True)]
         unblocked = [max(over - refused, 0) for over, refused in zip(series.exceeded, series.blocked, strict=True)]
         key, most = f"ratelimit-chart-{name.replace(' ', '-')}", max(series.calls)
-        numbers = f"{calls:,} calls, {exceeded:,} over the limit, {blocked:,} blocked, {most:,} a minute at most."
+        numbers = ngettext(
+            "%(calls)s call, %(exceeded)s over the limit, %(blocked)s blocked, %(most)s a minute at most.",
+            "%(calls)s calls, %(exceeded)s over the limit, %(blocked)s blocked, %(most)s a minute at most.",
+            calls,
+        ) % {
+            "calls": grouped(calls),
+            "exceeded": grouped(exceeded),
+            "blocked": grouped(blocked),
+            "most": grouped(most),
+        }
         layers = (passed, unblocked, series.blocked)
-        picture = Picture(key, HEIGHT, STEP, most)
-        return picture.draw(f"{name}: the last hour", numbers + self._described_marks, layers, self._lines)
+        title = _("%(name)s: the last hour") % {"name": label}
+        return Picture(key, HEIGHT, STEP, most).draw(title, numbers + self._described_marks, layers, self._lines)
 
     def _totals(self, series: Series) -> str:
         calls, exceeded, blocked = series.totals
-        over, refused = ("exceeded" if exceeded else "none"), ("blocked" if blocked else "none")
-        return (
-            f"<span><strong>{calls:,}</strong> calls, "
-            f'<span class="ratelimit-word-{over}"><strong>{exceeded:,}</strong> over the limit</span>, '
-            f'<span class="ratelimit-word-{refused}"><strong>{blocked:,}</strong> blocked</span>'
-            f" in the last hour; at most {max(series.calls):,} calls a minute{self._named_marks}</span>"
-        )
+        sentence = ngettext(
+            '<strong>%(calls)s</strong> call, <span class="ratelimit-word-%(over)s"><strong>%(exceeded)s</strong>'
+            ' over the limit</span>, <span class="ratelimit-word-%(refused)s"><strong>%(blocked)s</strong>'
+            " blocked</span> in the last hour, at most %(most)s a minute",
+            '<strong>%(calls)s</strong> calls, <span class="ratelimit-word-%(over)s"><strong>%(exceeded)s</strong>'
+            ' over the limit</span>, <span class="ratelimit-word-%(refused)s"><strong>%(blocked)s</strong>'
+            " blocked</span> in the last hour, at most %(most)s a minute",
+            calls,
+        ) % {
+            "over": "exceeded" if exceeded else "none",
+            "refused": "blocked" if blocked else "none",
+            "calls": grouped(calls),
+            "exceeded": grouped(exceeded),
+            "blocked": grouped(blocked),
+            "most": grouped(max(series.calls)),
+        }
+        return f"<span>{sentence}{self._named_marks}</span>"
 
     def _rows(self, series: Series) -> Iterable[tuple[str, int, int, int]]:
         for number, clock in enumerate(self._clocks):
             part = slice(number * TOGETHER, (number + 1) * TOGETHER)
             yield clock, sum(series.calls[part]), sum(series.exceeded[part]), sum(series.blocked[part])
+
+    @cached_property
+    def _quiet(self) -> SafeString:
+        return format_html('<span class="ratelimit-quiet">{}</span>', _("No calls in the last hour."))
+
+    @cached_property
+    def _heads(self) -> tuple[str, ...]:
+        return _("From"), _("Calls"), _("Over the limit"), _("Blocked")
 
     @cached_property
     def _clocks(self) -> list[str]:
@@ -85,12 +118,15 @@ class Charts:
 
     @cached_property
     def _named_marks(self) -> SafeString:
-        words = ((mark.label, _clock(mark.at)) for mark in self.marks)
-        return format_html_join("", '<span class="ratelimit-mark-said"> · {} at {}</span>', words)
+        return format_html_join("", '<span class="ratelimit-mark-said"> · {}</span>', ((text,) for text in self._times))
 
     @cached_property
     def _described_marks(self) -> str:
-        return "".join(f" {mark.label} at {_clock(mark.at)}." for mark in self.marks)
+        return "".join(f" {text}." for text in self._times)
+
+    @cached_property
+    def _times(self) -> list[str]:
+        return [_("%(event)s at %(time)s") % {"event": mark.label, "time": _clock(mark.at)} for mark in self.marks]
 
 
 def _clock(at: float) -> str:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from django.utils.html import conditional_escape, format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 
+from ...runtime.language import grouped
+
 GAP = 1
 KINDS = ("passed", "exceeded", "blocked")
 COLUMN_HEIGHT = 120
@@ -83,7 +85,7 @@ def hidden_table(caption: str, heads: Iterable[str], rows: Iterable[tuple[str, *
     """Return the numbers of a picture as a table that only screen readers show."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
-        f'<tr><th scope="row">{escape(label)}</th>{"".join(f"<td>{number:,}</td>" for number in numbers)}</tr>'
+        f'<tr><th scope="row">{escape(label)}</th>{"".join(f"<td>{grouped(number)}</td>" for number in numbers)}</tr>'
         for label, *numbers in rows
     )
     return mark_safe(

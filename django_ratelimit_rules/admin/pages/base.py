@@ -1,6 +1,6 @@
-"""A page of the rulesets that Django's admin does not have: its address, its permission, its title and its links.
+"""Base class of the pages that Django's admin does not have: address, permission, title and links.
 
-A subclass is all that a page needs besides its place in ``RulesetAdmin.pages``.
+A new page needs a subclass and a place in ``RulesetAdmin.pages``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from ..links import MODEL, Link, Links
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
+    from django_stubs_ext import StrOrPromise
 
 
 class AdminPage:
-    """One page. ``context`` describes a page that only shows something, ``respond`` any other.
+    """One page. A page that only shows something overrides ``context``. All other pages override ``respond``.
 
-    ``name`` and ``route`` are those of its URL below the list of rulesets. A user needs one of ``needs``, or the
-    permission to view rulesets if it is empty. ``list_label`` and ``ruleset_label`` are the labels of its links on the
-    list and on a ruleset's page, which have no link if the label is empty.
+    ``name`` and ``route`` belong to its URL, which is below the list of rulesets. A user needs one of ``needs``, or
+    the permission to view rulesets if it is empty. ``list_label`` labels the link on the list, and ``ruleset_label``
+    the link on a ruleset's page. An empty label means no link.
     """
 
     name: ClassVar[str]
     route: ClassVar[str]
-    title: ClassVar[str] = ""
+    title: ClassVar[StrOrPromise] = ""
     template: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
-    list_label: ClassVar[str] = ""
-    ruleset_label: ClassVar[str] = ""
+    list_label: ClassVar[StrOrPromise] = ""
+    ruleset_label: ClassVar[StrOrPromise] = ""
 
     def __init__(self, admin: ModelAdmin[Ruleset]) -> None:
         self.admin = admin
@@ -62,7 +63,7 @@ class AdminPage:
         return self.render(request, self.context(request, **arguments))
 
     def context(self, request: HttpRequest, *_: Any, **arguments: Any) -> dict[str, Any]:
-        """Return what the template shows. A ``title`` in it overrides the one of the class."""
+        """Return the template's context. A ``title`` in it overrides the title of the class."""
         return {}
 
     def render(

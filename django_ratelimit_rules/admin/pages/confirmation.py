@@ -1,8 +1,8 @@
-"""The page before every change that is not made in the form: what will happen, why it is done, and one button.
+"""The page before every change that is not made in the form. It shows the effects, asks for a reason, and has a button.
 
-A :class:`PendingChange` goes in. The page comes out; after a confirmation the change is made, kept as a version, and
-noted in Django's own log. The change that was shown is the one that is made: when the rules changed in between, the
-page is shown again.
+A :class:`PendingChange` goes in, the page comes out. After the confirmation the change is made, kept as a version, and
+noted in Django's own log. If the rules changed in between, the page is shown again, so that only a change that was
+shown is made.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 
 from ...conf import settings
 from ...exceptions import InvalidRulesFile
@@ -21,8 +23,10 @@ from ...rulesets import diff as ruleset_diff
 from ...rulesets import text as ruleset_text
 from ...rulesets.history import Author
 from ...rulesets.text import Rulesets
+from ...runtime.language import localized
 from .. import permissions
 from ..ruleset_form.ruleset import MAX_REASON
+from . import actions
 from .base import AdminPage
 
 
@@ -30,10 +34,10 @@ from .base import AdminPage
 class PendingChange:
     """One change to be confirmed.
 
-    ``names`` are the rulesets it touches, ``before`` and ``after`` their content now and then, and ``perform`` makes
-    the change. ``action`` is its entry in the history. ``effects`` and ``warnings`` are sentences about it, ``numbers``
-    the sentences about the last hour. ``ruleset`` is the only ruleset touched, or None if there may be several.
-    ``done`` is the address after the change.
+    ``names`` are the rulesets that it touches. ``before`` and ``after`` are their content before and after the change,
+    which ``perform`` makes. ``action`` is its entry in the history, in English. ``effects`` and ``warnings`` are
+    sentences about the change, ``numbers`` are sentences about the last hour. ``hidden`` are fields to post again.
+    ``ruleset`` is the only ruleset touched, or None if there may be several. ``done`` is the address after the change.
     """
 
     title: str
@@ -57,8 +61,10 @@ def author_of(request: HttpRequest, action: str, reason: str = "") -> Author:
 
 
 def confirm(page: AdminPage, request: HttpRequest, pending: PendingChange) -> HttpResponse:
-    """Show the confirmation, or make the change when its button was pressed. Answers 403 with the missing permissions
-    if the user may not make the change."""
+    """Show the confirmation, or make the change if its button was pressed.
+
+    The status is 403 if the user may not make the change. The page then names the missing permissions.
+    """
     lacking = permissions.missing(request, pending.before, pending.after)
     changes = ruleset_diff.compare(pending.before, pending.after)
     # Cover the state after the change as well, because the text of an import is posted again and may differ.
@@ -66,7 +72,8 @@ def confirm(page: AdminPage, request: HttpRequest, pending: PendingChange) -> Ht
     if request.method == "POST" and "confirmed" in request.POST and not lacking:
         if request.POST["confirmed"] == seen:
             return _perform(page, request, pending)
-        messages.warning(request, "The rules have changed since this page was shown. This is what would happen now.")
+        message = _("The rules have changed since this page was shown. These are the changes that would be made now.")
+        messages.warning(request, message)
     context = {
         "title": pending.title,
         "pending": pending,
@@ -82,7 +89,8 @@ def confirm(page: AdminPage, request: HttpRequest, pending: PendingChange) -> Ht
 
 def in_force() -> str:
     """Return the sentence about when a change takes effect."""
-    return f"In force everywhere within {settings.REFRESH_SECONDS:g} s."
+    seconds = number_format(f"{settings.REFRESH_SECONDS:g}", use_l10n=True)
+    return _("In force everywhere within %(seconds)s s.") % {"seconds": seconds}
 
 
 def _perform(page: AdminPage, request: HttpRequest, pending: PendingChange) -> HttpResponse:
@@ -90,9 +98,10 @@ def _perform(page: AdminPage, request: HttpRequest, pending: PendingChange) -> H
     try:
         pending.perform(author)
     except InvalidRulesFile as error:
-        messages.error(request, str(error))
+        messages.error(request, localized(error))
     else:
-        messages.success(request, f"Done: {pending.action}. {in_force()}")
+        done = _("Done: %(action)s.") % {"action": actions.shown(pending.action)}
+        messages.success(request, f"{done} {in_force()}")
         entry = f"{pending.action}: {author.reason}" if author.reason else pending.action
         for ruleset in [pending.ruleset] if pending.ruleset else Ruleset.objects.filter(name__in=pending.names):
             page.admin.log_change(request, ruleset, entry)

@@ -1,6 +1,6 @@
-"""The explain page: the answer that a limiter would give now, or the one that blocked a request in the last hour.
+"""The explain page: the answer that a limiter would give now, or the answer that blocked a request in the last hour.
 
-Reads only, except for one button that resets the counters of the identifier in the form.
+The page only reads, except for one button that resets the counters of the identifier in the form.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from ...engine import Explanation, Mode, Outcome
 from ...engine.durations import spell_duration, spell_span
@@ -23,6 +25,7 @@ from ...limiter import Limiter
 from ...models import Ruleset
 from ...monitoring import decisions
 from ...rulesets import limiter_names
+from ...runtime.language import grouped, localized
 from .. import permissions
 from ..ruleset_form.ruleset import MAX_REASON
 from .base import AdminPage
@@ -35,9 +38,9 @@ class ExplainPage(AdminPage):
     """Explains answers, and resets counters."""
 
     name, route = "explain", "explain/"
-    title = "Explain"
+    title = gettext_lazy("Explain")
     template = "django_ratelimit_rules/explain.html"
-    list_label = ruleset_label = "Explain"
+    list_label = ruleset_label = gettext_lazy("Explain")
 
     def context(self, request: HttpRequest) -> dict[str, Any]:
         """Return the form with its explanation, or the explanation kept for ``?decision=``."""
@@ -72,7 +75,7 @@ class ExplainPage(AdminPage):
             if reason:
                 self._reset(request, limiter, identifier, limiter.explain(identifier, made_up), reason)
             else:
-                messages.error(request, "Nothing was reset: say why, for the history.")
+                messages.error(request, _("Nothing was reset. Enter a reason for the history."))
         return limiter.explain(identifier, made_up)
 
     def _reset(
@@ -81,13 +84,16 @@ class ExplainPage(AdminPage):
         try:
             number = limiter.reset(identifier)
         except CountersUnavailable as error:
-            messages.error(request, f"Nothing was reset: {error}")
+            messages.error(request, _("Nothing was reset: %(error)s") % {"error": localized(error)})
             return
-        messages.success(request, f"Reset {number} counter{'' if number == 1 else 's'} of {limiter.name}.")
+        message = ngettext(
+            "Reset %(number)s counter of %(limiter)s.", "Reset %(number)s counters of %(limiter)s.", number
+        )
+        messages.success(request, message % {"number": grouped(number), "limiter": limiter.name})
         keys = [f"{rule.name} {rule.counter}" for rule in seen.rules if rule.counter]
         noted = ", ".join(keys[:MAX_KEYS_NOTED]) + (" and more" if len(keys) > MAX_KEYS_NOTED else "")
         ruleset = Ruleset.objects.filter(name=limiter.name).first()
-        # Not ModelAdmin.log_change, which needs a row: a limiter of code or file has none.
+        # ModelAdmin.log_change needs a row, but a limiter of code or file has none. The entry is stored in English.
         LogEntry.objects.create(
             user_id=str(request.user.pk),
             content_type_id=ContentType.objects.get_for_model(Ruleset).pk,
@@ -99,21 +105,23 @@ class ExplainPage(AdminPage):
 
 
 def _kept(request: HttpRequest, decision: str) -> tuple[Explanation | None, datetime | None]:
-    """Return the explanation kept for a decision, and its time. Adds a message and returns None twice without one."""
+    """Return the explanation kept for a decision, and its time.
+
+    Adds a message and returns (None, None) if there is none.
+    """
     try:
         kept = decisions.find(decision)
         if kept is not None:
             at = timezone.localtime(datetime.fromtimestamp(float(kept.get("at", 0)), UTC))
             return Explanation.from_dict(kept), at
     except CountersUnavailable as error:
-        messages.error(request, str(error))
+        messages.error(request, localized(error))
         return None, None
     except (LookupError, TypeError, ValueError):
-        # Another release of this app kept it, with other fields.
+        # The explanation was kept by another release of this app, with other fields.
         pass
-    messages.warning(
-        request, f"Nothing is kept under {decision!r}: refusals are kept for an hour, and not all of them."
-    )
+    message = _("Nothing is kept under “%(decision)s”. Some blocked requests are kept, each for an hour.")
+    messages.warning(request, message % {"decision": decision})
     return None, None
 
 
@@ -131,17 +139,21 @@ def _asked_then(explanation: Explanation) -> dict[str, str]:
 def verdict(explanation: Explanation) -> str:
     """Return the answer in one sentence."""
     if explanation.mode is Mode.OFF:
-        return "Let through: the ruleset is off, and nothing is counted."
+        return _("Allowed: the ruleset is off, and nothing is counted.")
     blocked = explanation.action is Outcome.BLOCK
     if explanation.error:
-        return f"{'Blocked' if blocked else 'Let through'}: the check failed, so the failure mode decided."
-    if blocked:
-        wait = explanation.retry_after
-        when = "waiting does not help" if wait is None else f"it may pass in {spell_span(1000 * wait)}"
-        return f"Blocked by {explanation.rule}; {when}."
+        if blocked:
+            return _("Blocked: the check failed, so the failure mode decided.")
+        return _("Allowed: the check failed, so the failure mode decided.")
+    wait = explanation.retry_after
+    if blocked and wait is None:
+        return _("Blocked by %(rule)s. Waiting does not help.") % {"rule": explanation.rule}
+    if blocked and wait is not None:
+        sentence = _("Blocked by %(rule)s. The request may pass in %(time)s.")
+        return sentence % {"rule": explanation.rule, "time": localized(spell_span(1000 * wait))}
     if explanation.skipped:
-        return f"Let through by {explanation.rule}, uncounted."
-    return "Let through." if explanation.rule else "Let through: no rule applies."
+        return _("Allowed by %(rule)s, uncounted.") % {"rule": explanation.rule}
+    return _("Allowed.") if explanation.rule else _("Allowed: no rule applies.")
 
 
 def _shown(explanation: Explanation) -> dict[str, Any]:
@@ -150,15 +162,15 @@ def _shown(explanation: Explanation) -> dict[str, Any]:
     for rule in shown["rules"]:
         reading = rule["reading"]
         if reading:
-            reading["reset"] = spell_span(1000 * reading["reset_after"])
-            reading["per"] = spell_duration(reading["period"])
+            reading["reset"] = localized(spell_span(1000 * reading["reset_after"]))
+            reading["per"] = localized(spell_duration(reading["period"]))
     return {**shown, "verdict": verdict(explanation), "blocked": explanation.action is Outcome.BLOCK}
 
 
 def _writable(value: Any) -> Any:
-    """Escape lone surrogates, which no page can be encoded with."""
+    """Return a value with its lone surrogates escaped, because no page can be encoded with them."""
     if isinstance(value, str):
-        return escape_surrogates(value)
+        return escape_surrogates(localized(value))
     if isinstance(value, dict):
         return {key: _writable(each) for key, each in value.items()}
     return [_writable(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -1,6 +1,6 @@
-"""The pages of versions: lists of them, and the confirmations that restore one.
+"""The pages of versions: lists of versions, and the confirmation that restores a version.
 
-A ruleset or its name goes in. The versions come out, each with its changes and the link to its restore.
+A ruleset or its name goes in. Its versions come out, each with its changes and the link that restores it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ...exceptions import InvalidRulesFile
 from ...models import Ruleset, RulesetVersion
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
+from ...runtime.language import localized
 from .. import permissions
 from ..links import Links
+from . import actions
 from .base import AdminPage
 from .confirmation import PendingChange, confirm
 
@@ -28,19 +32,20 @@ GONE_PER_PAGE = 50
 
 
 class DeletedPage(AdminPage):
-    """The rulesets that were deleted, the last one first."""
+    """The deleted rulesets, the last deleted first."""
 
     name, route = "deleted", "deleted/"
-    title = "Deleted rulesets"
+    title = gettext_lazy("Deleted rulesets")
     template = "django_ratelimit_rules/deleted.html"
-    list_label = "Deleted"
+    list_label = gettext_lazy("Deleted")
 
     def context(self, request: HttpRequest) -> dict[str, Any]:
         """Return one page of their last versions."""
         newest = RulesetVersion.objects.filter(ruleset=OuterRef("ruleset")).order_by("-number").values("number")[:1]
         there = Ruleset.objects.values("name")
         gone = RulesetVersion.objects.filter(number=Subquery(newest)).exclude(ruleset__in=there).order_by("-created_at")
-        return {"versions_page": Paginator(gone, GONE_PER_PAGE).get_page(request.GET.get("page"))}
+        page = Paginator(gone, GONE_PER_PAGE).get_page(request.GET.get("page"))
+        return {"versions_page": page, "versions": [(version, actions.shown(version.action)) for version in page]}
 
 
 class PastPage(AdminPage):
@@ -58,12 +63,12 @@ class PastPage(AdminPage):
         if not context["versions"]:
             raise Http404
         may_restore = self.admin.has_change_permission(request)
-        title = f"History of {limiter}, which was deleted"
+        title = _("History of %(ruleset)s, which was deleted") % {"ruleset": limiter}
         return self.render(request, {**context, "title": title, "may_restore": may_restore})
 
 
 class UndeletePage(AdminPage):
-    """Restores a version of a ruleset by its name, once that is confirmed."""
+    """Restores a version of a ruleset by its name, after a confirmation."""
 
     name, route = "undelete", "deleted/<slug:limiter>/<int:number>/restore/"
     needs = permissions.WRITES
@@ -74,7 +79,7 @@ class UndeletePage(AdminPage):
 
 
 class RestorePage(AdminPage):
-    """Restores a version of a ruleset, once that is confirmed."""
+    """Restores a version of a ruleset, after a confirmation."""
 
     name, route = "restore", "<path:object_id>/history/<int:number>/restore/"
     needs = permissions.WRITES
@@ -90,9 +95,9 @@ def versions(request: HttpRequest, links: Links, name: str, ruleset: Ruleset | N
     pages = Paginator(RulesetVersion.objects.filter(ruleset=name).order_by("-number"), PER_PAGE)
     page = pages.get_page(request.GET.get("page"))
     shown = []
-    for each in _with_changes(list(page)):
+    for row in _with_changes(list(page)):
         restore = ("restore", ruleset.pk) if ruleset else ("undelete", name)
-        shown.append({**each, "restore": links.to(*restore, each["version"].number)})
+        shown.append({**row, "restore": links.to(*restore, row["version"].number)})
     return {"versions": shown, "versions_page": page}
 
 
@@ -103,18 +108,24 @@ def _restore(page: AdminPage, request: HttpRequest, name: str, number: int, rule
     try:
         after = {name: ruleset_text.of_tier(tier) for name, tier in history.tiers(version).items()}
     except InvalidRulesFile as error:
-        messages.error(request, f"This version cannot be restored as it is. {error}")
+        message = _("This version cannot be restored as it is. %(error)s") % {"error": localized(error)}
+        messages.error(request, message)
         return HttpResponseRedirect(page.links.to("past", name))
     pending = PendingChange(
-        title=f"Restore version {number} of {name}",
-        action=f"restored version {number}",
-        button=f"Restore version {number}",
+        title=_("Restore version %(number)s of %(ruleset)s") % {"number": number, "ruleset": name},
+        action=actions.RESTORED % {"number": number},
+        button=_("Restore version %(number)s") % {"number": number},
         names=[name],
         before=ruleset_text.stored([name]),
         after=after,
         perform=lambda author: history.restore(version, author),
         done=page.links.to("change", ruleset.pk) if ruleset else page.links.to("changelist"),
-        effects=["The rules become what they were then, as a new version. Counters go on where rule names stay."],
+        effects=[
+            _(
+                "The ruleset becomes the same as in this version, and is kept as a new version."
+                " Rules that keep their name keep their counters."
+            )
+        ],
         ruleset=ruleset,
     )
     return confirm(page, request, pending)
@@ -129,4 +140,4 @@ def _with_changes(page: list[RulesetVersion]) -> Iterable[dict[str, Any]]:
     for version, previous, text in zip(page, before, history.as_texts(page), strict=True):
         comparable = not version.unreadable and not (previous and previous.unreadable)
         changes = ruleset_diff.compare(history.plain(previous), history.plain(version)) if comparable else None
-        yield {"version": version, "text": text, "changes": changes}
+        yield {"version": version, "action": actions.shown(version.action), "text": text, "changes": changes}

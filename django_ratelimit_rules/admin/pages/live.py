@@ -1,4 +1,4 @@
-"""What happens now: the last hour beside each rule, and on a page of its own with the fullest counters."""
+"""The last hour of a limiter: a chart for each rule, and a page with the charts and the fullest counters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import NoReverseMatch
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ... import rulesets
 from ...engine import Action, sentence
@@ -27,23 +29,23 @@ from ..links import Link, Links
 from .base import AdminPage
 from .explain_form import ASK
 
-# Not the escapes of a counter's key, its digests, and networks.
+# Excludes escaped parts of a counter's key, digests and networks.
 _PLAIN = re.compile(r"[0-9a-fA-F.:-]+")
 ASKED_BY = (("ip",), ("user",))
-OFF = "Not counted: RATELIMIT_RULES_LIVE is off."
+OFF = gettext_lazy("The last hour is not counted, because RATELIMIT_RULES_LIVE is off.")
 
 
 class LivePage(AdminPage):
-    """A limiter's last hour: what each rule in force met, and the fullest counters."""
+    """A limiter's last hour: the calls of each rule in force, and the fullest counters."""
 
     name, route = "live", "live/<slug:limiter>/"
     template = "django_ratelimit_rules/live.html"
-    ruleset_label = "Live"
+    ruleset_label = gettext_lazy("Live")
 
     def context(self, request: HttpRequest, limiter: str) -> dict[str, Any]:
-        """Return the hour, or the problem that hides it."""
+        """Return the hour, or the problem if it cannot be read."""
         context: dict[str, Any] = {
-            "title": f"Live: {limiter}",
+            "title": _("Live: %(limiter)s") % {"limiter": limiter},
             "limiter": limiter,
             "limiters": limiter_names.chosen(),
             "ruleset": Ruleset.objects.filter(name=limiter).first(),
@@ -54,7 +56,10 @@ class LivePage(AdminPage):
             return context | {"problem": str(error)}
 
     def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
-        """Yield the link to the ruleset's hour, unless a name written past the admin fits no address."""
+        """Yield the link to the ruleset's hour.
+
+        Yields nothing for a name that no address can contain. The admin rejects such names, but SQL does not.
+        """
         with suppress(NoReverseMatch):
             yield Link(self.ruleset_label, self.links.to(self.name, ruleset.name))
 
@@ -90,7 +95,7 @@ def _panel(limiter: str, links: Links) -> dict[str, Any]:
     return {
         "mode": effective.ruleset.mode,
         "version": effective.ruleset.version,
-        "all": drawn.of("all calls", hour.all),
+        "all": drawn.of("all calls", hour.all, _("all calls")),
         "lines": lines,
         "gone": gone,
         **_heaviest(limiter, effective.ruleset, links),
@@ -101,7 +106,7 @@ def _heaviest(limiter: str, ruleset: Rules, links: Links) -> dict[str, Any]:
     try:
         heaviest = fullest_counters.heaviest(limiter)
     except CountersUnavailable as error:
-        # Odd data under one key: the hour is told all the same.
+        # Show the hour even if one key of Redis holds unexpected data.
         return {"heavy_problem": str(error)}
     return {"heaviest": heaviest, "heavy": [_shown(limiter, heavy, ruleset, links) for heavy in heaviest.counters]}
 
@@ -111,14 +116,17 @@ def _shown(limiter: str, heavy: Heavy, ruleset: Rules, links: Links) -> dict[str
         **heavy._asdict(),
         "reset": spell_span(1000 * heavy.reset_after),
         "full": heavy.banned or heavy.used >= heavy.limit,
-        # Whom a full log counter counts waits for nothing: an operator looks here for those who do.
+        # A full `log` counter blocks no client. Operators look here for clients that are really blocked.
         "blocks": any(rule.name == heavy.rule and rule.action is Action.LIMIT for rule in ruleset.rules),
         "explain": _explained(limiter, heavy, ruleset, links),
     }
 
 
 def _explained(limiter: str, heavy: Heavy, ruleset: Rules, links: Links) -> str:
-    """Return the address that explains who is counted, where a counter tells that: by one address or one user."""
+    """Return the address that explains the client of a counter.
+
+    Returns an empty string unless the counter counts by exactly one address or one user.
+    """
     by = next((rule.characteristics for rule in ruleset.rules if rule.name == heavy.rule), ())
     if by not in ASKED_BY or not _PLAIN.fullmatch(heavy.who):
         return ""
@@ -126,9 +134,10 @@ def _explained(limiter: str, heavy: Heavy, ruleset: Rules, links: Links) -> str:
 
 
 def _marks(limiter: str, hour: LastHour) -> list[Mark]:
-    """Return when the ruleset changed in this hour."""
+    """Return a mark for each change of the ruleset in this hour."""
     since = as_stored(datetime.fromtimestamp(hour.first, UTC) - timedelta(minutes=1))
     versions = RulesetVersion.objects.filter(ruleset=limiter, created_at__gte=since).order_by("number")
     return [
-        Mark(when.timestamp(), f"version {number}") for number, when in versions.values_list("number", "created_at")
+        Mark(when.timestamp(), _("version %(number)s") % {"number": number})
+        for number, when in versions.values_list("number", "created_at")
     ]

@@ -1,4 +1,4 @@
-"""The suggest page: how many calls clients make, and the limit that refuses a chosen share of them, as a draft rule."""
+"""The suggest page: the number of calls that clients make, and a draft rule that blocks a chosen share of clients."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from ... import rulesets
 from ...engine import Ruleset as EngineRuleset
@@ -18,7 +19,7 @@ from ...models import Ruleset
 from ...monitoring import fullest_counters
 from ...replay import distribution, suggestion_text
 from ...replay.distribution import PERCENTILES, Distribution
-from ...replay.text_report import plural
+from ...runtime.language import grouped, localized
 from ..charts.svg import Stack, figure, hidden_table
 from ..ruleset_form.fields import ConditionsField
 from .base import AdminPage
@@ -34,71 +35,87 @@ STEP = 72
 
 
 class SuggestForm(TrafficForm):
-    """What to measure, and in which traffic."""
+    """The calls to measure, and the traffic that contains them."""
 
     rule = forms.CharField(
         required=False,
         max_length=64,
-        help_text="Measure what this rule counts, such as a log rule. Empty: use the next three fields.",
+        label=gettext_lazy("Rule"),
+        help_text=gettext_lazy("Measure the calls that this rule counts. Empty: use the next three fields."),
     )
     by = forms.CharField(
-        required=False, initial="ip", max_length=500, label="Count by", help_text="Properties, joined by commas."
+        required=False,
+        initial="ip",
+        max_length=500,
+        label=gettext_lazy("Count by"),
+        help_text=gettext_lazy("Properties, separated by commas."),
     )
-    period = forms.CharField(required=False, initial="1m", max_length=20, help_text="30s, 1m, 2h, 1d")
+    period = forms.CharField(
+        required=False, initial="1m", max_length=20, label=gettext_lazy("Period"), help_text="30s, 1m, 2h, 1d"
+    )
     match = ConditionsField(
-        required=False, empty=dict, initial=dict, label="Match (JSON)", help_text="Only requests that fit."
+        required=False,
+        empty=dict,
+        initial=dict,
+        label=gettext_lazy("Match (JSON)"),
+        help_text=gettext_lazy("Measure only requests that match."),
     )
     percent = forms.FloatField(
-        min_value=0, max_value=100, initial=1.0, label="Refuse", help_text="Percent of all clients, at most."
+        min_value=0,
+        max_value=100,
+        initial=1.0,
+        label=gettext_lazy("Block"),
+        help_text=gettext_lazy("Percent of all clients, at most."),
     )
+    command = "ratelimit_suggest"
     field_order = ("limiter", "rule", "by", "period", "match", "percent", "traffic", "file")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         traffic: Any = self.fields["traffic"]
         traffic.choices = [
-            (COUNTERS, "The counters of the rule, as they stand now"),
-            (RECORD, "What was recorded"),
-            (UPLOAD, "A file"),
+            (COUNTERS, _("The present counters of the rule")),
+            (RECORD, _("The recorded calls")),
+            (UPLOAD, _("A file")),
         ]
 
     def clean(self) -> dict[str, Any]:
-        """Make the rules to measure of what was said."""
-        said = super().clean()
-        if said.get("traffic") == COUNTERS and not said.get("rule"):
-            raise ValidationError({"rule": "Say whose counters: the name of a rule in force."})
+        """Add the ruleset to measure as ``ruleset``."""
+        data = super().clean()
+        if data.get("traffic") == COUNTERS and not data.get("rule"):
+            raise ValidationError({"rule": _("Enter the name of a rule in force, whose counters are to be measured.")})
         if not self.errors:
-            said["ruleset"] = self._ruleset(said)
-        return said
+            data["ruleset"] = self._ruleset(data)
+        return data
 
-    def _ruleset(self, said: dict[str, Any]) -> EngineRuleset:
-        found = rulesets.get(said["limiter"])
+    def _ruleset(self, data: dict[str, Any]) -> EngineRuleset:
+        live = rulesets.get(data["limiter"])
         try:
-            if said["rule"]:
-                return distribution.only(found, said["rule"])
+            if data["rule"]:
+                return distribution.only(live, data["rule"])
         except LookupError as error:
-            raise ValidationError({"rule": str(error)}) from error
+            raise ValidationError({"rule": localized(error)}) from error
         try:
-            parse_duration(said["period"] or "1m")
+            parse_duration(data["period"] or "1m")
         except ValueError as error:
-            raise ValidationError({"period": str(error)}) from error
-        by = [name.strip() for name in said["by"].split(",") if name.strip()]
+            raise ValidationError({"period": localized(error)}) from error
+        by = [name.strip() for name in data["by"].split(",") if name.strip()]
         try:
-            return distribution.made(found, by, [said["period"] or "1m"], said["match"])
+            return distribution.made(live, by, [data["period"] or "1m"], data["match"])
         except ValueError as error:
-            raise ValidationError({"match" if "match" in str(error) else "by": str(error)}) from error
+            raise ValidationError({"match" if "match" in str(error) else "by": localized(error)}) from error
 
 
 class SuggestPage(AdminPage):
     """Measures how many calls clients make, and suggests a limit."""
 
     name, route = "suggest", "suggest/"
-    title = "Suggest a limit"
+    title = gettext_lazy("Suggest a limit")
     template = "django_ratelimit_rules/suggest.html"
-    ruleset_label = "Suggest"
+    ruleset_label = gettext_lazy("Suggest")
 
     def context(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the form, and what a valid one measured."""
+        """Return the form, and the measurement if the form is valid."""
         measured: dict[str, Any] = {}
         if request.method == "POST":
             form = SuggestForm(request.POST, request.FILES)
@@ -110,60 +127,74 @@ class SuggestPage(AdminPage):
 
 
 def _measured(form: SuggestForm) -> dict[str, Any]:
-    said = form.cleaned_data
-    ruleset: EngineRuleset = said["ruleset"]
+    data = form.cleaned_data
+    ruleset: EngineRuleset = data["ruleset"]
     rule = ruleset.rules[-1]
     if not rule.counts:
-        return {"problem": f"Rule {rule.name} counts nothing."}
+        return {"problem": _("Rule %(rule)s counts nothing.") % {"rule": rule.name}}
     bad, complete = 0, True
-    untold: list[str] = []
+    missing: list[str] = []
     try:
-        if said["traffic"] == COUNTERS:
+        if data["traffic"] == COUNTERS:
             counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
-            found = distribution.of_counters(rule, counted)
+            measured = distribution.of_counters(rule, counted)
         else:
             reader = form.reader([ruleset])
-            (found,), untold = distribution.measure(ruleset, reader)
+            (measured,), missing = distribution.measure(ruleset, reader)
             bad = reader.bad.total
     except (TooLarge, OSError, EOFError, CountersUnavailable) as error:
-        return {"problem": str(error)}
+        return {"problem": localized(error)}
     except ValueError:
-        return {"problem": f"The limit or period of {rule.name} is computed for each request."}
-    percent = said["percent"]
+        problem = _("The limit or period of %(rule)s is computed for each request.") % {"rule": rule.name}
+        return {"problem": problem}
+    percent = data["percent"]
     return {
-        "found": found,
-        "heading": suggestion_text.heading(found),
+        "found": measured,
+        "heading": localized(suggestion_text.heading(measured)),
         "bad": bad,
         "complete": complete,
-        "counted": suggestion_text.counted(found),
-        "untold": untold,
-        "percentiles": [(f"p{each}", found.percentile(each)) for each in PERCENTILES],
-        "shares": found.shares(percent),
+        "counted": localized(suggestion_text.counted(measured)),
+        "untold": missing,
+        "percentiles": [(f"p{number}", measured.percentile(number)) for number in PERCENTILES],
+        "shares": measured.shares(percent),
         "percent": percent,
-        "limit": found.limit_for(percent),
-        "chart": _chart(found, percent) if found.busiest else "",
-        "draft": suggestion_text.draft(ruleset.limiter, found, percent) if found.busiest else "",
+        "limit": measured.limit_for(percent),
+        "chart": _chart(measured, percent) if measured.busiest else "",
+        "draft": suggestion_text.draft(ruleset.limiter, measured, percent) if measured.busiest else "",
     }
 
 
-def _chart(found: Distribution, percent: float) -> SafeString:
-    """Return clients by the calls of their busiest window, each column twice as wide as the one before; those that the
-    limit would refuse stand on top."""
-    limit = found.limit_for(percent)
-    last = found.most.bit_length()
+def _chart(measured: Distribution, percent: float) -> SafeString:
+    """Return a chart of clients by the calls of their busiest window.
+
+    Each column covers twice as many numbers of calls as the column before. Clients over the limit are on top.
+    """
+    limit = measured.limit_for(percent)
+    last = measured.most.bit_length()
     stacks, rows = [], []
     for bits in range(last + 1):
         low, high = (1 << bits) >> 1, (1 << bits) - 1
-        within = [calls for calls in found.busiest if low <= calls <= high]
+        within = [calls for calls in measured.busiest if low <= calls <= high]
         refused = sum(calls > limit for calls in within)
         stacks.append(Stack(len(within) - refused, 0, refused))
-        rows.append((str(low) if low >= high else f"{low:,} to {high:,}", len(within), refused))
-    clients, _ = found.refused(limit)
-    caption = format_html(
-        "{} {} by the calls of their busiest window; a limit of {} refuses"
-        ' <span class="ratelimit-word-blocked"><strong>{}</strong> of them</span>.',
-        *(f"{len(found.busiest):,}", plural("client", len(found.busiest)), f"{limit:,}", f"{clients:,}"),
+        rows.append((_range(low, high), len(within), refused))
+    clients = measured.refused(limit)[0]
+    caption = mark_safe(
+        ngettext(
+            "%(clients)s client by the calls of its busiest window. A limit of %(limit)s blocks"
+            ' <span class="ratelimit-word-blocked"><strong>%(blocked)s</strong> of them</span>.',
+            "%(clients)s clients by the calls of their busiest window. A limit of %(limit)s blocks"
+            ' <span class="ratelimit-word-blocked"><strong>%(blocked)s</strong> of them</span>.',
+            len(measured.busiest),
+        )
+        % {"clients": grouped(len(measured.busiest)), "limit": grouped(limit), "blocked": grouped(clients)}
     )
-    title, labels = "Clients by their busiest window", [str(name) for name, *_ in rows[1:]]
+    title, labels = _("Clients by their busiest window"), [row[0] for row in rows[1:]]
     drawn = figure("ratelimit-suggest", title, caption, stacks[1:], labels, STEP)
-    return drawn + hidden_table(title, ("Calls", "Clients", "Refused"), rows[1:])
+    return drawn + hidden_table(title, (_("Calls"), _("Clients"), _("Blocked")), rows[1:])
+
+
+def _range(low: int, high: int) -> str:
+    if low >= high:
+        return str(low)
+    return _("%(low)s to %(high)s") % {"low": grouped(low), "high": grouped(high)}

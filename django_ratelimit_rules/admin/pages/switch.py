@@ -1,47 +1,103 @@
-"""Switches: a ruleset to dry run or off and back, a rule from log to limit and back, each after a page that says what
-will happen.
-"""
+"""Switches: the mode of a ruleset, and a rule from log to limit and back, each after a page that shows the effects."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from ... import rulesets
 from ...engine import Action
 from ...legacy.divergence import TARGET, Divergence
 from ...models import Rule, Ruleset
-from ...replay.text_report import plural
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
 from ...rulesets.history import Author
 from ...rulesets.tiers import Tier, TierRules
+from ...runtime.language import grouped
 from .. import permissions
 from ..charts import divergence as divergence_chart
 from ..charts import last_hour as hour_of_rules
 from ..links import Link
+from . import actions
 from .base import AdminPage
 from .confirmation import PendingChange, confirm
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A mode that a ruleset can be switched to, with its texts. ``action`` is the entry in the history."""
+
+    label: StrOrPromise
+    title: StrOrPromise
+    effect: StrOrPromise
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change of a rule's action, with its texts. ``entry`` is the entry in the history."""
+
+    before: str
+    after: str
+    label: StrOrPromise
+    title: StrOrPromise
+    effect: StrOrPromise
+    entry: str
+
+
 MODES = {
-    "enforce": ("Enforce", "Clients over a limit are blocked again at once; counts go on from where they stand."),
-    "dry_run": (
-        "Dry run",
-        "All rules count and report as before, but nobody is blocked, and answers carry no headers.",
+    "enforce": Switch(
+        gettext_lazy("Enforce"),
+        gettext_lazy("Enforce: %(ruleset)s"),
+        gettext_lazy("Clients over a limit are blocked again at once. Counters keep their counts."),
+        actions.ENFORCED,
     ),
-    "off": ("Switch off", "Every request passes. Nothing is counted or measured until the ruleset is switched back."),
+    "dry_run": Switch(
+        gettext_lazy("Dry run"),
+        gettext_lazy("Dry run: %(ruleset)s"),
+        gettext_lazy(
+            "All rules count and report as before, but no request is blocked, and responses have no rate limit headers."
+        ),
+        actions.DRY_RUN,
+    ),
+    "off": Switch(
+        gettext_lazy("Switch off"),
+        gettext_lazy("Switch off: %(ruleset)s"),
+        gettext_lazy("Every request passes. Nothing is counted or measured until the ruleset is switched back."),
+        actions.SWITCHED_OFF,
+    ),
 }
-# Action of a rule now, and what it becomes.
 TURNS = {
-    "promote": ("log", "limit", "Clients over this limit are blocked from now on; its counters are kept."),
-    "demote": ("limit", "log", "Nobody is blocked by this rule any more; it goes on counting, and reports."),
+    "promote": Turn(
+        "log",
+        "limit",
+        gettext_lazy("Promote"),
+        gettext_lazy("Promote %(rule)s: log → limit"),
+        gettext_lazy("Clients over this limit are blocked from now on. The rule keeps its counters."),
+        actions.PROMOTED,
+    ),
+    "demote": Turn(
+        "limit",
+        "log",
+        gettext_lazy("Demote"),
+        gettext_lazy("Demote %(rule)s: limit → log"),
+        gettext_lazy("This rule no longer blocks any client. It still counts and reports."),
+        actions.DEMOTED,
+    ),
 }
 
 
 class SwitchPage(AdminPage):
-    """Switches a ruleset's mode, once that is confirmed."""
+    """Switches a ruleset's mode, after a confirmation."""
 
     name, route = "switch", "<path:object_id>/switch/<slug:mode>/"
     needs = (permissions.SWITCH,)
@@ -57,21 +113,21 @@ class SwitchPage(AdminPage):
 
         def perform(author: Author) -> None:
             with history.changing([ruleset.name], author):
-                # Update this column only, because a rule that cannot be read must not block the off switch.
+                # Update only this column, because a rule that cannot be read must not prevent switching off.
                 Ruleset.objects.filter(pk=ruleset.pk).update(mode=mode)
 
-        label, effect = MODES[mode]
+        switch = MODES[mode]
         compared = divergence_chart.found(ruleset.name) if mode == "enforce" else None
         pending = PendingChange(
-            title=f"{label}: {ruleset.name}",
-            action=f"switched to {mode.replace('_', ' ')}",
-            button=label,
+            title=switch.title % {"ruleset": ruleset.name},
+            action=switch.action,
+            button=str(switch.label),
             names=[ruleset.name],
             before=before,
             after=after,
             perform=perform,
             done=self.links.to("change", ruleset.pk),
-            effects=[effect, *_blocking(ruleset.name, mode), *([divergence_chart.said(compared)] if compared else [])],
+            effects=[str(switch.effect), *_blocking(ruleset.name, mode), *_compared(compared)],
             warnings=[*_mode_above(ruleset.name), *_disagreeing(compared)],
             numbers=hour_of_rules.of_ruleset(ruleset.name),
             ruleset=ruleset,
@@ -80,13 +136,13 @@ class SwitchPage(AdminPage):
 
     def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
         """Yield a link for each mode that the ruleset can be switched to."""
-        for mode, (label, _) in MODES.items():
+        for mode, switch in MODES.items():
             if mode != (ruleset.mode or "enforce"):
-                yield Link(label, self.links.to(self.name, ruleset.pk, mode))
+                yield Link(switch.label, self.links.to(self.name, ruleset.pk, mode))
 
 
 class TurnPage(AdminPage):
-    """Makes a log rule a limit, or a limit a log rule, once that is confirmed."""
+    """Turns a log rule into a limit, or a limit into a log rule, after a confirmation."""
 
     name, route = "turn", "<path:object_id>/rules/<int:rule_id>/<slug:turn>/"
     needs = (permissions.LIMITS,)
@@ -94,10 +150,10 @@ class TurnPage(AdminPage):
     def respond(self, request: HttpRequest, object_id: str, rule_id: int, turn: str) -> HttpResponse:
         """Ask for the confirmation, or turn the rule."""
         rule = Rule.objects.select_related("ruleset").filter(pk=rule_id).first()
-        if rule is None or str(rule.ruleset_id) != object_id or turn not in TURNS or rule.action != TURNS[turn][0]:
+        if rule is None or str(rule.ruleset_id) != object_id or turn not in TURNS or rule.action != TURNS[turn].before:
             raise Http404
         ruleset = rule.ruleset
-        _, action, effect = TURNS[turn]
+        texts, action = TURNS[turn], TURNS[turn].after
         before = ruleset_text.stored([ruleset.name])
         after = copy.deepcopy(before)
         for spec in after[ruleset.name]["rules"]:
@@ -111,15 +167,15 @@ class TurnPage(AdminPage):
                 Rule.objects.filter(pk=rule.pk).update(action=action)
 
         pending = PendingChange(
-            title=f"{turn.capitalize()} {rule.name}: {TURNS[turn][0]} → {action}",
-            action=f"{turn}d {rule.name} to {action}",
-            button=turn.capitalize(),
+            title=texts.title % {"rule": rule.name},
+            action=texts.entry % {"rule": rule.name},
+            button=str(texts.label),
             names=[ruleset.name],
             before=before,
             after=after,
             perform=perform,
             done=self.links.to("change", ruleset.pk),
-            effects=[effect],
+            effects=[str(texts.effect)],
             warnings=list(_hidden(ruleset, rule)),
             numbers=hour_of_rules.of_rule(ruleset.name, rule.name),
             ruleset=ruleset,
@@ -134,28 +190,48 @@ def _turned(rule: Rule, action: str) -> Rule:
 
 
 def _blocking(limiter: str, mode: str) -> Iterator[str]:
-    # Of all tiers: the mode holds for those of code and file, too, and an expired one blocks nobody anyhow.
+    # Include the limits of code and file, because the mode applies to them too. Expired limits are not in force.
     limits = [rule.name for rule in rulesets.get(limiter).rules if rule.action is Action.LIMIT]
-    if limits:
-        verb = "will block" if mode == "enforce" else "will no longer block"
-        yield f"{len(limits)} {plural('limit', len(limits))} {verb}: {', '.join(limits)}."
+    if not limits:
+        return
+    if mode == "enforce":
+        sentence = ngettext(
+            "%(number)s limit will block: %(rules)s.", "%(number)s limits will block: %(rules)s.", len(limits)
+        )
+    else:
+        sentence = ngettext(
+            "%(number)s limit will no longer block: %(rules)s.",
+            "%(number)s limits will no longer block: %(rules)s.",
+            len(limits),
+        )
+    yield sentence % {"number": grouped(len(limits)), "rules": ", ".join(limits)}
+
+
+def _compared(compared: Divergence | None) -> Iterator[str]:
+    if compared:
+        yield divergence_chart.said(compared)
 
 
 def _mode_above(limiter: str) -> Iterator[str]:
     stated = rulesets.stated(limiter).get(Tier.FILE, TierRules()).mode
     if stated:
-        yield f"The rules file states the mode {stated.replace('_', ' ')}, and takes precedence: this has no effect."
+        sentence = _("The rules file sets the mode %(mode)s and takes precedence, so this has no effect.")
+        yield sentence % {"mode": stated}
 
 
 def _disagreeing(compared: Divergence | None) -> Iterator[str]:
     if compared and compared.day.share > TARGET:
-        yield f"This limiter and the legacy limiter disagree in more than {TARGET:.1%} of the comparisons, the target."
+        sentence = _(
+            "This limiter and the legacy limiter disagree in more than %(target)s %% of the comparisons, the target."
+        )
+        yield sentence % {"target": divergence_chart.percent(TARGET)}
 
 
 def _hidden(ruleset: Ruleset, rule: Rule) -> Iterator[str]:
     if any(above.name == rule.name for above in rulesets.stated(ruleset.name).get(Tier.FILE, TierRules()).rules):
-        yield "The rules file has a rule of this name, and takes precedence: this has no effect."
+        yield _("The rules file has a rule of this name and takes precedence, so this has no effect.")
     if not rule.enabled:
-        yield "The rule is disabled: this has no effect until it is enabled."
+        yield _("The rule is disabled. This has no effect until it is enabled.")
     if ruleset.mode in ("dry_run", "off"):
-        yield f"The ruleset is in {ruleset.mode.replace('_', ' ')}: nobody is blocked before it is switched back."
+        sentence = _("The mode of the ruleset is %(mode)s. No client is blocked until it is switched back.")
+        yield sentence % {"mode": ruleset.mode}
