@@ -30,6 +30,7 @@ from ..runtime.language import localized
 from . import changelist, permissions
 from .charts import divergence
 from .links import Links
+from .pages import actions
 from .pages.base import AdminPage
 from .pages.explain import ExplainPage
 from .pages.history import DeletedPage, PastPage, RestorePage, UndeletePage, versions
@@ -190,7 +191,11 @@ class RulesetAdmin(Versioned, Guarded, BaseAdmin):
             context |= {"ruleset": ruleset, "now": ruleset.version}
             context |= versions(request, self.links, ruleset.name, ruleset)
             context["may_restore"] = self.has_change_permission(request, ruleset)
-        return super().history_view(request, object_id, context)
+        response = super().history_view(request, object_id, context)
+        for entry in (getattr(response, "context_data", None) or {}).get("action_list", ()):
+            # Django shows an entry as it is stored, which is in English.
+            entry.change_message = actions.shown_entry(entry.change_message)
+        return response
 
     @admin.display(description=gettext_lazy("now"))
     def look(self, ruleset: Ruleset) -> SafeString:

@@ -60,8 +60,9 @@ def search(queryset: QuerySet[Any], search_term: str) -> QuerySet[Any]:
 def mode_in_short(ruleset: Ruleset) -> SafeString | str:
     """Return the mode. An empty mode enforces. Modes other than enforce are highlighted."""
     if ruleset.mode in ("", "enforce"):
-        return "enforce"
-    return format_html('<strong class="ratelimit-mode">{}</strong>', ruleset.mode.replace("_", " "))
+        return _("enforce")
+    label = {"dry_run": _("dry run"), "off": _("off")}.get(ruleset.mode, ruleset.mode)
+    return format_html('<strong class="ratelimit-mode">{}</strong>', label)
 
 
 @admin.display(description=gettext_lazy("rules"), ordering="rule_count")

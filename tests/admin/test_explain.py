@@ -81,7 +81,7 @@ def test_every_rule_says_what_it_does_and_which_condition_failed(ask):
     assert "3 calls counted" in page["all"]
     assert prefixes("search", rules)[3] + IP in page["all"]
     assert "not reached" in page["behind"]
-    assert page["verdict"].startswith("Blocked by all; it may pass in ")
+    assert page["verdict"].startswith("Blocked by all. The request may pass in ")
 
 
 def test_explaining_changes_nothing(ask, keys, redis_client):
@@ -89,7 +89,7 @@ def test_explaining_changes_nothing(ask, keys, redis_client):
         Limiter("search").check({"ip": IP})
         before = [(key, redis_client.get(key)) for key in keys()]
         for _ in range(5):
-            assert ask(ip=IP)["verdict"] == "Let through."
+            assert ask(ip=IP)["verdict"] == "Allowed."
         assert [(key, redis_client.get(key)) for key in keys()] == before
 
 
@@ -148,7 +148,7 @@ def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
         form = admin_client.get(url, {"limiter": "search", "ip": IP}).context["form"]
         shown = {field.name: str(field.value() or "") for field in form}
         assert (shown["limiter"], shown["ip"], shown["facts"]) == ("search", IP, "{}")
-        assert ask(**shown)["verdict"] == "Let through."
+        assert ask(**shown)["verdict"] == "Allowed."
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
         ("facts", '{"a": [1]}', "must be a string, a number"),
         ("facts", "{", "not valid JSON"),
         ("limiter", "unknown", "valid choice"),
-        ("path", " ", "Enter who is asking"),
+        ("path", " ", "Describe the request"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_on_its_field(ask, field, said, message):
@@ -176,7 +176,7 @@ def test_a_refusal_is_shown_by_the_id_that_the_client_was_given(admin_client, ur
     with override_ruleset("search", rules):
         result = Limiter("search").check_request(RequestFactory().get("/", REMOTE_ADDR=IP))
     page = plain(admin_client.get(url, {"decision": f" {result.decision.upper()} "}).content.decode())
-    assert "Blocked by all; waiting does not help." in page
+    assert "Blocked by all. Waiting does not help." in page
     assert "needs path starts with /api/ , but it is /" in page
     assert "kept for an hour" in page
 
@@ -236,7 +236,7 @@ def test_a_reset_forgets_counters_and_bans_of_one_caller_and_stands_in_the_histo
         limiter.check({"ip": "198.51.100.1"})
         assert "the ban ends in" in ask(client, ip=IP)["all"]
         page = ask(client, ip=IP, reset="Reset", reason="ticket 7")
-        assert page["verdict"] == "Let through."
+        assert page["verdict"] == "Allowed."
         assert "Reset 2 counters of search." in page["page"]
         assert not limiter.peek({"ip": IP}).blocked
         assert limiter.peek({"ip": "198.51.100.1"}).evaluations[0].used == 1
@@ -256,7 +256,7 @@ def test_a_link_asks_at_once_and_counts_nothing(admin_client, url, keys):
 def test_a_reset_needs_a_reason_and_a_post(ask, admin_client, url):
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         Limiter("search").check({"ip": IP})
-        assert "say why" in ask(ip=IP, reset="Reset", reason="  ")["page"]
+        assert "Enter a reason" in ask(ip=IP, reset="Reset", reason="  ")["page"]
         admin_client.get(url, {"limiter": "search", "ip": IP, "reset": "Reset", "reason": "x"})
         assert Limiter("search").peek({"ip": IP}).evaluations[0].used == 1
     assert not LogEntry.objects.exists()

@@ -271,7 +271,7 @@ def test_the_page_says_when_the_rules_file_makes_a_switch_useless(admin_client, 
     path = tmp_path / "rules.yaml"
     path.write_text("search:\n  mode: enforce\n  rules: [{name: trial, limit: 1, period: 1m}]\n")
     settings.RATELIMIT_RULES_FILE = str(path)
-    assert "The rules file states the mode enforce" in read(admin_client.get(reverse(SWITCH, args=[ruleset.pk, "off"])))
+    assert "The rules file sets the mode enforce" in read(admin_client.get(reverse(SWITCH, args=[ruleset.pk, "off"])))
     turn = reverse(TURN, args=[ruleset.pk, Rule.objects.get(name="trial").pk, "promote"])
     assert "The rules file has a rule of this name" in read(admin_client.get(turn))
 
@@ -290,7 +290,7 @@ def test_rules_are_downloaded_and_imported_after_the_diff_is_shown(admin_client,
     assert now() == text
     assert confirm(admin_client, reverse(IMPORT), text=changed).status_code == 302
     assert now() == changed
-    assert latest().action == "imported a text"
+    assert latest().action == "imported pasted text"
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_text_that_could_not_be_sent_again_for_confirmation_is_refused_at_once
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 20_000
     text = now().replace("The public search", "x" * 15_000)
     for data in ({"file": SimpleUploadedFile("new.yaml", text.encode())}, {"text": text}):
-        assert "lets through: import fewer rulesets" in read(admin_client.post(reverse(IMPORT), data))
+        assert "allows. Import fewer rulesets" in read(admin_client.post(reverse(IMPORT), data))
 
 
 # Permissions

@@ -51,7 +51,7 @@ def words(page: str) -> str:
 
 def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_client):
     said = words(ask(admin_client, file=log()))
-    assert "site: 410 of 9,999 (4.10 %) requests would have been blocked" in said
+    assert "site: 410 of 9,999 requests would have been blocked (4.10 %)" in said
     assert "From 2015-05-17 05:05:00 to 2015-05-20 16:05:59" in said
     assert re.search(r"clients limit 30 per 1 h by ip 9,999 410 410 9,999 0 0", said)
     assert "410 more requests blocked, 0 no longer." in said
@@ -65,7 +65,9 @@ def test_what_a_skip_rule_does_not_count_has_a_dash_in_draft_and_live_rules(admi
 
 
 def test_a_file_that_is_chosen_is_meant_whatever_the_list_says(admin_client):
-    assert "site: 410 of 9,999 (4.10 %)" in words(ask(admin_client, traffic="record", file=log()))
+    assert "site: 410 of 9,999 requests would have been blocked (4.10 %)" in words(
+        ask(admin_client, traffic="record", file=log())
+    )
 
 
 def test_who_was_blocked_is_shown_with_when_and_for_how_long(admin_client):
@@ -83,7 +85,7 @@ def test_the_chart_has_words_and_a_table(admin_client):
     assert svg.get("role") == "img"
     assert [texts[key] for key in svg.get("aria-labelledby").split()] == [
         "site: the traffic over time",
-        "9,999 calls, 410 over a limit, 410 blocked; at most 136 in 1 h.",
+        "9,999 calls, 410 over a limit, 410 blocked, at most 136 in 1 h.",
     ]
     assert "".join(figure.find("figcaption").itertext()) == texts[svg.get("aria-labelledby").split()[1]]
     assert [path.get("class") for path in svg.iter("path")] == [
@@ -117,8 +119,8 @@ def test_our_record_is_replayed_and_says_what_it_holds(admin_client, settings):
     for _ in range(33):
         Limiter("site").check({"ip": "203.0.113.7"})
     said = words(ask(admin_client, traffic="record"))
-    assert "3 of 33 (9.09 %)" in said
-    assert "33 calls are recorded, of all clients." in said
+    assert "3 of 33 requests would have been blocked (9.09 %)" in said
+    assert "33 calls are recorded. RATELIMIT_RULES_RECORD covers all clients." in said
 
 
 def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
@@ -134,10 +136,10 @@ def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
     ("said", "reason"),
     [
         ({"draft": "site: [{name: x}]"}, "draft:1"),
-        ({"draft": "login: []"}, "It says nothing of site, only of login."),
+        ({"draft": "login: []"}, "The draft has no rules for site, only for login."),
         ({"limiter": "none"}, "Select a valid choice"),
         ({}, "Choose a file."),
-        ({"traffic": "record"}, "Nothing is recorded yet: choose a file"),
+        ({"traffic": "record"}, "Nothing is recorded yet. Choose a file"),
         ({"traffic": "x"}, "Select a valid choice"),
     ],
 )
@@ -150,9 +152,9 @@ def test_what_cannot_be_run_is_said_at_its_field(admin_client, said, reason):
 
 def test_a_file_too_large_is_refused_packed_and_unpacked(admin_client, monkeypatch):
     monkeypatch.setattr(traffic_form, "MAX_UNPACKED", 1000)
-    assert "It holds more than 1000" in ask(admin_client, file=log(gzip.compress(LINE.encode() * 100))).replace(
-        " ", " "
-    )
+    assert "The file unpacks to more than 1000" in ask(
+        admin_client, file=log(gzip.compress(LINE.encode() * 100))
+    ).replace(" ", " ")
     monkeypatch.setattr(traffic_form, "MAX_UPLOAD", 1000)
     assert "The file is larger than" in ask(admin_client, file=log())
 
@@ -207,14 +209,14 @@ def test_a_limit_is_suggested_from_an_uploaded_log(admin_client):
     assert "5.0 % 9 87 1,851" in text
     assert "limit: 9" in said
     assert "Refused 87 of 1,753 clients and 1,851 of 9,999 calls" in text
-    assert "a limit of 9 refuses 87 of them." in text
+    assert "A limit of 9 blocks 87 of them." in text
     assert '<svg viewBox="0 0 504 120"' in said
 
 
 def test_a_suggestion_by_what_the_traffic_does_not_tell_says_so(admin_client):
     text = words(ask(admin_client, SUGGEST, file=log(), by="post.email", period="1d", match="{}", percent="5"))
     assert "9,999 calls of 1 client in 4 windows." in text
-    assert " 1 client by the calls of their busiest window" in text
+    assert " 1 client by the calls of its busiest window" in text
     assert "This traffic does not contain post.email , so it is treated as missing." in text
 
 
@@ -238,7 +240,7 @@ def test_a_limit_is_suggested_from_a_rules_live_counters(admin_client):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"traffic": "counters", "rule": "", "file": ""}, "Say whose counters"),
+        ({"traffic": "counters", "rule": "", "file": ""}, "Enter the name of a rule in force"),
         ({"rule": "none"}, "has no rule none"),
         ({"by": "|"}, "not a property"),
         ({"period": "1w"}, "not a duration"),

@@ -42,7 +42,7 @@ def test_what_blocks_a_client_is_found_and_the_client_let_in_again(page, busy, k
     before = keys()
     page.goto(address("explain"))
     ask_about_the_client(page)
-    assert page.locator(".ratelimit-verdict").inner_text().startswith("Blocked by first; it may pass in ")
+    assert page.locator(".ratelimit-verdict").inner_text().startswith("Blocked by first. The request may pass in ")
     rows = page.locator(".ratelimit-explanation tbody tr")
     assert [text.split("\n")[0] for text in rows.locator("th").all_inner_texts()] == ["first", "second", "third"]
     assert "blocks" in rows.first.inner_text()
@@ -52,7 +52,7 @@ def test_what_blocks_a_client_is_found_and_the_client_let_in_again(page, busy, k
     page.get_by_label("Reason for the change").fill("ticket 7")
     page.get_by_role("button", name="Reset 3 counters").click()
     assert "Reset 3 counters of search." in page.locator(".messagelist").inner_text()
-    assert page.locator(".ratelimit-verdict").inner_text() == "Let through."
+    assert page.locator(".ratelimit-verdict").inner_text() == "Allowed."
     assert "Reason: ticket 7" in LogEntry.objects.get().change_message
     assert Limiter("search").check({"ip": CLIENT}).action == "allow"
 

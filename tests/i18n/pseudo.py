@@ -22,6 +22,7 @@ from tests.i18n.__main__ import PACKAGE
 LANGUAGE = "cy"
 DJANGO = Path(django.__file__).parent
 OPEN, CLOSE = "⟦", "⟧"
+SEPARATOR = "\x1f"
 SHOWN_ATTRIBUTES = ("alt", "aria-label", "placeholder", "title")
 BUTTONS = ("button", "reset", "submit")
 UNREAD = ("code", "pre", "script", "style", "svg", "template", "textarea")
@@ -104,16 +105,21 @@ def texts(html: str) -> list[str]:
     return [" ".join(text.split()) for text in parser.texts]
 
 
+def _separators(match: re.Match[str]) -> str:
+    return SEPARATOR * match[0].count(SEPARATOR) or " "
+
+
 def untranslated(html: str, data: Iterable[str] = ()) -> list[str]:
     """Return the texts of a page with words outside of the marks. ``data`` are regular expressions of what is data."""
     parser = _Texts()
     parser.feed(html)
     allowed = re.compile("|".join(data)) if data else None
+    # A translated sentence may have markup, which cuts it into several texts.
+    rests = SEPARATOR.join(parser.texts)
+    while (shorter := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", _separators, rests)) != rests:
+        rests = shorter
     findings = []
-    for text in parser.texts:
-        rest = text
-        while (shorter := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", " ", rest)) != rest:
-            rest = shorter
+    for text, rest in zip(parser.texts, rests.split(SEPARATOR), strict=True):
         rest = allowed.sub(" ", rest) if allowed else rest
         if _WORD.search(rest):
             findings.append(" ".join(text.split()))

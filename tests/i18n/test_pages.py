@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter
@@ -14,13 +17,15 @@ COUNTING = {"characteristics": ["ip"], "limit": 1, "period": 60}
 CLIENT = "203.0.113.7"
 # Names of limiters, rules, people and properties, values of rules, addresses, units: the same in every language.
 DATA = (
+    r"[\w.-]+@[\w.-]+",
     r"zz\w*",
+    # The user.
+    r"^\W*admin\W*$",
     r"\b(ip|user|path|header\.x-key|host|method|route|view|bypass|preflight|kwarg|json|post|query|cookie)\b[\w.|-]*",
     r"\bis_(staff|authenticated)\b",
     r"\b(limit|log|skip|fixed_window|enforce|dry_run|off|open)\b",
     r"\b(GET|POST|PUT|PATCH|DELETE|OPTIONS|YAML|JSON|CSV|IPv6|RE2|Redis|HTTP|Django|URL|API|OPS-12)\b",
     r"\d+\s?(s|m|h|d|ms|min)\b",
-    r"[\w.-]+@[\w.-]+",
 )
 
 
@@ -80,6 +85,88 @@ def test_no_page_of_the_admin_shows_a_text_that_cannot_be_translated(admin_clien
     answer = admin_client.get(PAGES[name](rich), follow=True)
     assert answer.status_code == 200
     assert pseudo.untranslated(answer.content.decode(), DATA) == []
+
+
+LOG = b"""
+203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET /zz HTTP/1.1" 200 12 "-" "zz"
+203.0.113.7 - - [10/Oct/2026:13:55:37 +0000] "GET /zz HTTP/1.1" 200 12 "-" "zz"
+203.0.113.8 - - [10/Oct/2026:13:55:36 +0000] "GET /zz HTTP/1.1" 200 12 "-" "zz"
+zz
+"""
+DRAFT = "zz_search:\n  rules:\n  - {name: zz_first, limit: 1, period: 1h, characteristics: [ip]}\n"
+ASKED = {"limiter": "zz_search", "ip": CLIENT, "facts": "{}"}
+EMPTY = {f"rules-{name}_FORMS": 0 for name in ("TOTAL", "INITIAL", "MIN_NUM", "MAX_NUM")}
+NEW = {"name": "zz_new", "mode": "", "failure_mode": "", "partition_by": "", "rules-seen": ""}
+
+
+def log() -> SimpleUploadedFile:
+    return SimpleUploadedFile("zz.log", LOG.strip())
+
+
+# A page, and the data that its form sends.
+FORMS = {
+    "explain": lambda ruleset: (address("explain"), ASKED | {"explain": "Explain"}),
+    "explain a user": lambda ruleset: (address("explain"), ASKED | {"user": "zz"}),
+    "explain nothing": lambda ruleset: (address("explain"), ASKED | {"ip": ""}),
+    "explain bad input": lambda ruleset: (address("explain"), ASKED | {"headers": "zz", "facts": "[]"}),
+    "reset": lambda ruleset: (address("explain"), ASKED | {"reset": "Reset", "reason": "zz"}),
+    "reset without reason": lambda ruleset: (address("explain"), ASKED | {"reset": "Reset"}),
+    "import": lambda ruleset: (address("import"), {"text": DRAFT}),
+    "import nothing": lambda ruleset: (address("import"), {"text": ""}),
+    "replay": lambda ruleset: (
+        address("replay"),
+        {"limiter": "zz_search", "draft": DRAFT, "traffic": "upload", "file": log(), "replay": "Replay"},
+    ),
+    "replay nothing": lambda ruleset: (
+        address("replay"),
+        {"limiter": "zz_search", "draft": DRAFT, "traffic": "record", "replay": "Replay"},
+    ),
+    "replay another limiter": lambda ruleset: (
+        address("replay"),
+        {"limiter": "zz_quiet", "draft": DRAFT, "traffic": "upload", "replay": "Replay"},
+    ),
+    "suggest": lambda ruleset: (
+        address("suggest"),
+        {"limiter": "zz_search", "by": "ip", "period": "1m", "match": "{}", "percent": "50", "file": log()},
+    ),
+    "suggest by counters": lambda ruleset: (
+        address("suggest"),
+        {"limiter": "zz_search", "rule": "zz_first", "traffic": "counters", "match": "{}", "percent": "1"},
+    ),
+    "suggest by no counters": lambda ruleset: (
+        address("suggest"),
+        {"limiter": "zz_search", "traffic": "counters", "match": "{}", "percent": "1"},
+    ),
+    "save": lambda ruleset: (address("add"), NEW | EMPTY),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_no_answer_of_a_form_shows_a_text_that_cannot_be_translated(admin_client, rich, pseudo_language, name):
+    for _ in range(3):
+        Limiter("zz_search").check({"ip": CLIENT})
+    url, data = FORMS[name](rich)
+    answer = admin_client.post(url, data, follow=True)
+    assert answer.status_code == 200
+    assert pseudo.untranslated(answer.content.decode(), DATA) == []
+
+
+@pytest.mark.parametrize("mode", ["dry_run", "off", "enforce"])
+def test_no_switch_shows_a_text_that_cannot_be_translated(admin_client, rich, pseudo_language, mode):
+    for _ in range(3):
+        Limiter("zz_search").check({"ip": CLIENT})
+        Limiter("zz_search").compare({"ip": CLIENT}, legacy_blocked=True)
+    url = address("switch", rich.pk, mode)
+    page = admin_client.get(url).content.decode()
+    assert pseudo.untranslated(page, DATA) == []
+    seen = re.search(r'name="confirmed" value="(\w+)"', page)[1]
+    # The outdated confirmation is shown again, the present one leads to the ruleset with a message.
+    for confirmed in ("outdated", seen):
+        answer = admin_client.post(url, {"confirmed": confirmed, "reason": "zz"}, follow=True)
+        assert answer.status_code == 200
+        assert pseudo.untranslated(answer.content.decode(), DATA) == []
+    history = admin_client.get(address("history", rich.pk)).content.decode()
+    assert pseudo.untranslated(history, DATA) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -135,12 +135,12 @@ def test_a_confirmation_says_how_many_requests_and_clients_a_change_is_about(con
             limiter.check({"ip": f"203.0.113.{number}"})
     pk = {rule.name: rule.pk for rule in RuleRow.objects.all()}
     said = confirmation("turn", pk["shadow"], "promote")
-    assert "shadow would have blocked 8 of 12 requests, of 4 clients told apart by ip." in said
+    assert "shadow would have blocked 8 of 12 requests. They came from 4 clients, identified by ip." in said
     said = confirmation("turn", pk["all"], "demote")
-    assert "all blocked 4 of 12 requests, of 4 clients told apart by ip." in said
+    assert "all blocked 4 of 12 requests. They came from 4 clients, identified by ip." in said
     said = confirmation("switch", "off")
     assert "search blocked 4 of 12 requests." in said
-    assert "all blocked 4 of 12 requests, of 4 clients told apart by ip." in said
+    assert "all blocked 4 of 12 requests. They came from 4 clients, identified by ip." in said
     assert "shadow" not in said
 
 
@@ -153,8 +153,8 @@ def test_in_a_dry_run_it_says_what_would_have_been_blocked(confirmation):
                 Limiter("search").check({"ip": f"203.0.113.{number}"})
         said = confirmation("switch", "enforce")
     assert "search would have blocked at least 7 of 12 requests." in said
-    assert "all would have blocked 4 of 12 requests, of 4 clients told apart by ip." in said
-    assert "together would have blocked 7 of 12 requests; it counts everyone together" in said
+    assert "all would have blocked 4 of 12 requests. They came from 4 clients, identified by ip." in said
+    assert "together would have blocked 7 of 12 requests. It counts all clients together" in said
 
 
 @pytest.mark.django_db

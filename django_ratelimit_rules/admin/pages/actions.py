@@ -1,6 +1,7 @@
 """Actions in the history of a ruleset: stored in English, shown in the language of the reader.
 
-An action is stored as ``SAVED``, or as ``RESTORED % {"number": 3}``. ``shown`` finds its template again.
+An action is stored as ``SAVED``, or as ``RESTORED % {"number": 3}``. ``shown`` finds the template of a stored action,
+and ``shown_entry`` the template of an entry in Django's own log.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ ENFORCED = gettext_noop("switched to enforce")
 DRY_RUN = gettext_noop("switched to dry run")
 SWITCHED_OFF = gettext_noop("switched to off")
 
+# Entries in Django's own log only.
+RESET_ONE = gettext_noop("Reset 1 counter (%(counters)s). Reason: %(reason)s")
+RESET = gettext_noop("Reset %(number)s counters (%(counters)s). Reason: %(reason)s")
+
 # The first template that fits is used.
 _TEMPLATES = (
     *(SAVED, DELETED, RESTORED, IMPORTED_TEXT, IMPORTED),
     *(PROMOTED, DEMOTED, ENFORCED, DRY_RUN, SWITCHED_OFF),
-    *(FIRST, ELSEWHERE),
+    *(RESET_ONE, RESET, FIRST, ELSEWHERE),
 )
 
 
@@ -48,3 +53,17 @@ def shown(action: str) -> str:
             # Without values a percent sign in a translation is no placeholder.
             return gettext(template) % values if values else gettext(template)
     return action
+
+
+def entry(action: str, reason: str) -> str:
+    """Return the entry for an action in Django's own log, in English."""
+    return f"{action}: {reason}" if reason else action
+
+
+def shown_entry(text: str) -> str:
+    """Return an entry of Django's own log in the active language. Returns other entries unchanged."""
+    whole = shown(text)
+    if whole != text:
+        return whole
+    action, _colon, reason = text.partition(": ")
+    return entry(shown(action), reason)

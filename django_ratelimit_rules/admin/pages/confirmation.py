@@ -102,7 +102,7 @@ def _perform(page: AdminPage, request: HttpRequest, pending: PendingChange) -> H
     else:
         done = _("Done: %(action)s.") % {"action": actions.shown(pending.action)}
         messages.success(request, f"{done} {in_force()}")
-        entry = f"{pending.action}: {author.reason}" if author.reason else pending.action
+        entry = actions.entry(pending.action, author.reason)
         for ruleset in [pending.ruleset] if pending.ruleset else Ruleset.objects.filter(name__in=pending.names):
             page.admin.log_change(request, ruleset, entry)
     return HttpResponseRedirect(pending.done)

@@ -28,6 +28,7 @@ from ...rulesets import limiter_names
 from ...runtime.language import grouped, localized
 from .. import permissions
 from ..ruleset_form.ruleset import MAX_REASON
+from . import actions
 from .base import AdminPage
 from .explain_form import ASK, ASKABLE, AskingForm
 
@@ -93,6 +94,7 @@ class ExplainPage(AdminPage):
         keys = [f"{rule.name} {rule.counter}" for rule in seen.rules if rule.counter]
         noted = ", ".join(keys[:MAX_KEYS_NOTED]) + (" and more" if len(keys) > MAX_KEYS_NOTED else "")
         ruleset = Ruleset.objects.filter(name=limiter.name).first()
+        entry = actions.RESET_ONE if number == 1 else actions.RESET
         # ModelAdmin.log_change needs a row, but a limiter of code or file has none. The entry is stored in English.
         LogEntry.objects.create(
             user_id=str(request.user.pk),
@@ -100,7 +102,7 @@ class ExplainPage(AdminPage):
             object_id=str(ruleset.pk) if ruleset else None,
             object_repr=limiter.name,
             action_flag=CHANGE,
-            change_message=f"Reset {number} counter{'' if number == 1 else 's'} ({noted}). Reason: {reason}",
+            change_message=entry % {"number": number, "counters": noted, "reason": reason},
         )
 
 
