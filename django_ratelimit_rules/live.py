@@ -1,4 +1,4 @@
-"""The old path of the last hour's numbers, and of the fullest counters."""
+"""The old path of the last hour's numbers and of the fullest counters."""
 
 import warnings
 

@@ -1,9 +1,9 @@
 """System checks: what ``manage.py check`` reports about the use of this app.
 
-- ``settings`` reads the settings, ``site`` the project, ``redis`` asks Redis.
-- ``form_size`` says how many rules a page of the admin can hold.
+- ``settings`` checks the settings, ``site`` checks the project, and ``redis`` queries Redis.
+- ``form_size`` calculates how many rules a page of the admin can hold.
 
-Messages come out, each with an id, what was found, and how to put it right. Nothing here runs on a request.
+Each message has an id, a description of the problem and a remedy. Nothing here runs on a request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAG = "ratelimit_rules"
 
 
 def connect() -> None:
-    """Register the checks; called once by the app config."""
+    """Register the checks. The app config calls this once."""
     for check in (
         settings.check_setting_names,
         settings.check_setting_values,

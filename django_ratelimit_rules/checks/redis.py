@@ -1,4 +1,4 @@
-"""Checks of the cache alias that holds the counters, and of Redis behind it."""
+"""Checks of the cache alias that holds the counters, and of its Redis."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from django.core.cache import caches
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
 
 from ..conf import PREFIX, settings
 from ..counters.aliases import of_alias
 from ..counters.transport.blocking import TIMEOUT
+from ..engine.messages import all_of
 from ..exceptions import CountersUnavailable
+from ..runtime.language import localized
 
 DJANGO_REDIS = "django_redis.cache.RedisCache"
 TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
@@ -22,35 +25,41 @@ TIME_OUTS = ("SOCKET_CONNECT_TIMEOUT", "SOCKET_TIMEOUT")
 Messages = list[CheckMessage]
 
 
-def check_cache_alias(**_: object) -> Messages:
-    """Name a cache alias that is missing, or cannot count."""
+def check_cache_alias(**options: object) -> Messages:
+    """Report a cache alias that is missing, or cannot count."""
     alias, configured = settings.CACHE_ALIAS, _cache_settings()
     if configured is None:
-        message = f"{PREFIX}CACHE_ALIAS is {alias!r}, which CACHES does not have."
-        return [Error(message, hint=f"CACHES has {', '.join(map(repr, caches.settings))}.", id="ratelimit_rules.E020")]
+        message = _("%(setting)s is %(alias)r, but CACHES has no such alias.")
+        hint = _("CACHES has the aliases %(aliases)s.") % {"aliases": ", ".join(map(repr, caches.settings))}
+        return [
+            Error(message % {"setting": f"{PREFIX}CACHE_ALIAS", "alias": alias}, hint=hint, id="ratelimit_rules.E020")
+        ]
     backend = configured.get("BACKEND", "")
     if not _is_django_redis(backend):
         message = (
-            f"The cache alias {alias!r}, which holds the counters, is {backend or 'no backend'}, not django-redis."
+            _("The cache alias %(alias)r holds the counters, but its backend is %(backend)s instead of django-redis.")
+            if backend
+            else _("The cache alias %(alias)r holds the counters, but has no backend.")
         )
-        return [Error(message, hint=f"Set its BACKEND to {DJANGO_REDIS!r}.", id="ratelimit_rules.E021")]
+        hint = _("Set its BACKEND to %(backend)r.") % {"backend": DJANGO_REDIS}
+        return [Error(message % {"alias": alias, "backend": backend}, hint=hint, id="ratelimit_rules.E021")]
     return []
 
 
-def check_time_outs(**_: object) -> Messages:
-    """Name time-outs that the alias lacks: the counters then have one of this app's own, which is a long one."""
+def check_time_outs(**options: object) -> Messages:
+    """Report time-outs that the alias does not set. The counters then use this app's own time-out, which is long."""
     configured = _cache_settings()
     if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
         return []
-    options = configured.get("OPTIONS") or {}
-    pool = options.get("CONNECTION_POOL_KWARGS") or {}
+    cache_options = configured.get("OPTIONS") or {}
+    pool = cache_options.get("CONNECTION_POOL_KWARGS") or {}
     places = configured.get("LOCATION") or ""
     places = places.split(",") if isinstance(places, str) else places
     missing = [
         option
         for option in TIME_OUTS
         if not (
-            options.get(option)
+            cache_options.get(option)
             or pool.get(option.lower())
             or all(option.lower() in parse_qs(urlsplit(str(place)).query) for place in places)
         )
@@ -59,33 +68,44 @@ def check_time_outs(**_: object) -> Messages:
         return []
     return [
         CheckWarning(
-            f"The cache alias {settings.CACHE_ALIAS!r} has no {' and no '.join(missing)}: when Redis hangs, a check"
-            f" waits {TIMEOUT:g} s for it, and the site's own use of this cache as long as redis-py has it.",
-            hint=f"Set them in its OPTIONS, such as {{{', '.join(f'{option!r}: 0.2' for option in missing)}}}.",
+            _(
+                "The cache alias %(alias)r does not set %(options)s. When Redis hangs, a check waits %(seconds)s s for"
+                " it. The site's other uses of this cache wait for the time-out of redis-py."
+            )
+            % {"alias": settings.CACHE_ALIAS, "options": localized(all_of(missing)), "seconds": f"{TIMEOUT:g}"},
+            hint=_("Add them to its OPTIONS, for example %(example)s.")
+            % {"example": f"{{{', '.join(f'{option!r}: 0.2' for option in missing)}}}"},
             id="ratelimit_rules.W002",
         )
     ]
 
 
-def check_eviction_policy(**_: object) -> Messages:
-    """Say that Redis may drop counters when its memory is full. Asks Redis, for a second at most."""
+def check_eviction_policy(**options: object) -> Messages:
+    """Warn if Redis may drop counters when its memory is full. Queries Redis, for at most one second."""
     configured = _cache_settings()
     if configured is None or not _is_django_redis(configured.get("BACKEND", "")):
         return []
     try:
         memory = of_alias().memory()
     except CountersUnavailable:
-        # A Redis that is away, or forbids the question, is not what is checked here.
+        # Redis is unavailable, or forbids the query. This check does not report either.
         return []
     policy = memory.get("maxmemory_policy", "noeviction")
     if policy == "noeviction":
         return []
     bounded = memory.get("maxmemory", "0") != "0"
-    when = "when its memory is full" if bounded else "once its memory is bounded (maxmemory) and full"
+    message = (
+        _("Redis drops keys by %(policy)s when its memory is full. A dropped counter starts again at 0.")
+        if bounded
+        else _(
+            "Redis drops keys by %(policy)s once its memory is bounded (maxmemory) and full. A dropped counter starts"
+            " again at 0."
+        )
+    )
     return [
         CheckWarning(
-            f"Redis drops keys by {policy} {when}; a counter that is dropped starts again at 0.",
-            hint="Keep the counters in a Redis of their own with maxmemory-policy noeviction.",
+            message % {"policy": policy},
+            hint=_("Keep the counters in a separate Redis with maxmemory-policy noeviction."),
             id="ratelimit_rules.W005",
         )
     ]
@@ -101,4 +121,4 @@ def _is_django_redis(backend: str) -> bool:
         classes: Sequence[type] = import_string(backend).__mro__
     except (ImportError, AttributeError):
         return False
-    return any(f"{one.__module__}.{one.__name__}" == DJANGO_REDIS for one in classes)
+    return any(f"{cls.__module__}.{cls.__name__}" == DJANGO_REDIS for cls in classes)

@@ -1,18 +1,17 @@
-"""Checks of this app's settings: unknown names, and values that cannot be used.
-
-The setting's value goes in; what is wrong with it comes out, as the end of a sentence, or None.
-"""
+"""Checks of this app's settings: unknown names, and values that cannot be used."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..conf import DEFAULTS, PREFIX, settings
 from ..engine import FailureMode
@@ -21,114 +20,143 @@ from ..engine.rules import check_name
 from ..exceptions import InvalidRule, InvalidRulesFile
 from ..identifiers.client_ip import UNIX
 from ..rulesets import file as rules_file
+from ..rulesets.reasons import reason_of
+from ..runtime.language import localized
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrPromise
 
 HEADER_FORMATS = ("draft", "legacy", "off")
 
-Fault = Callable[[Any], str | None]
+# Takes the full name of a setting and its value. Returns a sentence that says why the value cannot be used, or None.
+Fault = Callable[[str, Any], str | None]
 
 
-def fault_of_switch(value: object) -> str | None:
-    """A text counts as true, "False" as well."""
-    return None if isinstance(value, bool) else f"is {value!r}, neither True nor False"
+def fault_of_switch(name: str, value: object) -> str | None:
+    """Accept a boolean only, because every non-empty string is true, even "False"."""
+    if isinstance(value, bool):
+        return None
+    return _("%(setting)s is %(value)r, neither True nor False.") % {"setting": name, "value": value}
 
 
-def fault_of_proxies(value: object) -> str | None:
-    """Each entry is a network, an address or ``"unix"``."""
+def fault_of_proxies(name: str, value: object) -> str | None:
+    """Accept networks, addresses and ``"unix"``."""
     entries = [value] if isinstance(value, str) else value
     if not isinstance(entries, Iterable):
-        return f"is {value!r}, not a list of networks"
+        return _("%(setting)s is %(value)r, not a list of networks.") % {"setting": name, "value": value}
     for entry in entries:
         try:
             if str(entry).strip() != UNIX:
                 parse_network(str(entry))
         except ValueError:
-            return f"has {entry!r}, which is neither a network nor {UNIX!r}"
+            message = _("%(setting)s contains %(entry)r, which is neither a network nor %(unix)r.")
+            return message % {"setting": name, "entry": entry, "unix": UNIX}
     return None
 
 
-def fault_of_hops(value: object) -> str | None:
-    """A number of proxies, 0 for none."""
+def fault_of_hops(name: str, value: object) -> str | None:
+    """Accept a number of proxies, 0 for no proxies, or None."""
     if value is None or (_is_whole(value) and value >= 0):
         return None
-    return f"is {value!r}, not a whole number of 0 or more"
+    return _("%(setting)s is %(value)r, not a whole number of 0 or more.") % {"setting": name, "value": value}
 
 
-def fault_of_header_name(value: object) -> str | None:
-    """The name as it stands in HTTP, not as it stands in ``request.META``."""
+def fault_of_header_name(name: str, value: object) -> str | None:
+    """Accept the name that HTTP uses, and reject the key of ``request.META``."""
     if not isinstance(value, str) or not value.strip():
-        return f"is {value!r}, not the name of a header"
-    return f"is {value!r}, the key in request.META" if value.upper().startswith("HTTP_") else None
+        return _("%(setting)s is %(value)r, not the name of a header.") % {"setting": name, "value": value}
+    if value.upper().startswith("HTTP_"):
+        return _("%(setting)s is %(value)r, the key in request.META.") % {"setting": name, "value": value}
+    return None
 
 
-def fault_of_prefix(value: object) -> str | None:
-    """A number of bits."""
-    return None if _is_whole(value) and 1 <= value <= 128 else f"is {value!r}, not a whole number from 1 to 128"
+def fault_of_prefix(name: str, value: object) -> str | None:
+    """Accept a number of bits."""
+    if _is_whole(value) and 1 <= value <= 128:
+        return None
+    return _("%(setting)s is %(value)r, not a whole number from 1 to 128.") % {"setting": name, "value": value}
 
 
-def fault_of_header_format(value: object) -> str | None:
-    """One of the formats there are."""
-    return None if value in HEADER_FORMATS else f"is {value!r}, not one of {', '.join(HEADER_FORMATS)}"
+def fault_of_header_format(name: str, value: object) -> str | None:
+    """Accept one of ``HEADER_FORMATS``."""
+    return None if value in HEADER_FORMATS else _not_one_of(name, value, HEADER_FORMATS)
 
 
-def fault_of_failure_mode(value: object) -> str | None:
-    """One of the failure modes there are."""
-    return None if value in list(FailureMode) else f"is {value!r}, not one of {', '.join(FailureMode)}"
+def fault_of_failure_mode(name: str, value: object) -> str | None:
+    """Accept one of the failure modes."""
+    return None if value in list(FailureMode) else _not_one_of(name, value, FailureMode)
 
 
-def fault_of_seconds(value: object) -> str | None:
-    """A finite duration above 0."""
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
-    return None if usable else f"is {value!r}, not a number of seconds above 0"
+def _not_one_of(name: str, value: object, choices: Iterable[str]) -> str:
+    message = _("%(setting)s is %(value)r, not one of %(choices)s.")
+    return message % {"setting": name, "value": value, "choices": ", ".join(choices)}
 
 
-def fault_of_many(value: object) -> str | None:
-    """A switch, or how many."""
-    usable = isinstance(value, int) and value >= 0
-    return None if usable else f"is {value!r}, not a whole number of 0 or more, True or False"
+def fault_of_seconds(name: str, value: object) -> str | None:
+    """Accept a finite duration above 0."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        return None
+    return _("%(setting)s is %(value)r, not a number of seconds above 0.") % {"setting": name, "value": value}
 
 
-def fault_of_share(value: object) -> str | None:
-    """A share of clients; True would be all of them, which nobody means by it."""
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-    return None if usable else f"is {value!r}, not a share from 0 to 1"
+def fault_of_many(name: str, value: object) -> str | None:
+    """Accept a number, or a switch."""
+    if isinstance(value, int) and value >= 0:
+        return None
+    message = _("%(setting)s is %(value)r, not a whole number of 0 or more, True or False.")
+    return message % {"setting": name, "value": value}
 
 
-def fault_of_number(value: object) -> str | None:
-    """A number of things."""
-    return None if _is_whole(value) and value >= 1 else f"is {value!r}, not a whole number of 1 or more"
+def fault_of_share(name: str, value: object) -> str | None:
+    """Accept a share of clients. Reject True, which would mean all of them and is hardly ever meant."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return None
+    return _("%(setting)s is %(value)r, not a share from 0 to 1.") % {"setting": name, "value": value}
 
 
-def fault_of_view(value: object) -> str | None:
-    """A dotted path to something that can be called."""
+def fault_of_number(name: str, value: object) -> str | None:
+    """Accept a whole number of 1 or more."""
+    if _is_whole(value) and value >= 1:
+        return None
+    return _("%(setting)s is %(value)r, not a whole number of 1 or more.") % {"setting": name, "value": value}
+
+
+def fault_of_view(name: str, value: object) -> str | None:
+    """Accept a dotted path to a callable, or None."""
     if value is None:
         return None
     try:
         view = import_string(str(value))
     except ImportError as error:
-        return f"is {value!r}, which cannot be imported: {error}"
-    return None if callable(view) else f"is {value!r}, which cannot be called"
+        message = _("%(setting)s is %(value)r, which cannot be imported: %(error)s.")
+        return message % {"setting": name, "value": value, "error": error}
+    if callable(view):
+        return None
+    return _("%(setting)s is %(value)r, which cannot be called.") % {"setting": name, "value": value}
 
 
-def fault_of_file(value: Any) -> str | None:
-    """A path to a rules file without a fault."""
+def fault_of_file(name: str, value: Any) -> str | None:
+    """Accept a path to a rules file without errors, or None."""
     if value is None:
         return None
     try:
         rules_file.read(value)
     except (InvalidRulesFile, TypeError) as error:
-        return f"is refused as a whole: {error}"
+        message = _("%(setting)s is rejected as a whole: %(reason)s.")
+        return message % {"setting": name, "reason": localized(reason_of(error))}
     return None
 
 
-def fault_of_limiters(value: object) -> str | None:
-    """A list of limiters' names; a text, which is taken for one name, is hardly what was meant."""
+def fault_of_limiters(name: str, value: object) -> str | None:
+    """Accept a list of limiters' names. Reject a string, which is hardly ever meant as a list of letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        return f"is {value!r}, not a list of names"
-    for name in value:
+        return _("%(setting)s is %(value)r, not a list of names.") % {"setting": name, "value": value}
+    for limiter in value:
         try:
-            check_name(name, "limiter")
+            check_name(limiter, "limiter")
         except InvalidRule as error:
-            return f"has a bad name: {error.reason}"
+            message = _("%(setting)s contains a bad name: %(reason)s.")
+            return message % {"setting": name, "reason": localized(error.reason)}
     return None
 
 
@@ -136,47 +164,93 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-# Number of the message, setting, what is wrong with a value, how to put it right.
-FAULTS: tuple[tuple[str, str, Fault, str], ...] = (
-    ("E001", "ENABLED", fault_of_switch, "Set True or False; what comes from the environment is a text."),
-    ("E002", "TRUSTED_PROXIES", fault_of_proxies, 'Write networks such as ["10.0.0.0/8"], and "unix" for a socket.'),
-    ("E003", "PROXY_HOPS", fault_of_hops, "Set the number of proxies that each append an address, or None."),
-    ("E004", "CLIENT_IP_HEADER", fault_of_header_name, 'Write it as HTTP does: "X-Forwarded-For".'),
-    ("E005", "IPV6_PREFIX", fault_of_prefix, "Use 64, the prefix that a provider usually gives one customer."),
-    ("E006", "HEADERS", fault_of_header_format, "Use one of these values."),
-    ("E007", "BLOCKED_VIEW", fault_of_view, "Set the dotted path of view(request, result), or None."),
-    ("E008", "FAILURE_MODE", fault_of_failure_mode, "Use one of these values; each ruleset may state its own."),
-    ("E009", "REFRESH_SECONDS", fault_of_seconds, "1 is a good value."),
-    ("E010", "FILE", fault_of_file, "Fix the file; until then the last good rules stay in force, if there were any."),
-    ("E011", "MIDDLEWARE_LIMITERS", fault_of_limiters, 'Write a list such as ["site"].'),
-    ("E012", "DECISIONS", fault_of_switch, "Set True or False; what comes from the environment is a text."),
-    ("E013", "LIVE", fault_of_switch, "Set True or False; what comes from the environment is a text."),
-    ("E014", "DENIAL_CACHE", fault_of_many, "Set how many refusals a process may keep, True for 10,000, 0 for none."),
-    ("E015", "RECORD", fault_of_share, "0 records nobody; 0.05 every twentieth client, with all its calls."),
-    ("E016", "RECORD_MAX", fault_of_number, "100,000 calls take about 25 MB of Redis."),
+SWITCH_HINT = gettext_lazy("Set True or False. A value from the environment is a string.")
+
+# Number of the message, name of the setting, function that finds a fault in the value, remedy.
+FAULTS: tuple[tuple[str, str, Fault, StrPromise], ...] = (
+    ("E001", "ENABLED", fault_of_switch, SWITCH_HINT),
+    (
+        "E002",
+        "TRUSTED_PROXIES",
+        fault_of_proxies,
+        gettext_lazy('Write networks such as ["10.0.0.0/8"], and "unix" for a socket.'),
+    ),
+    (
+        "E003",
+        "PROXY_HOPS",
+        fault_of_hops,
+        gettext_lazy("Set the number of proxies that each append an address, or None."),
+    ),
+    (
+        "E004",
+        "CLIENT_IP_HEADER",
+        fault_of_header_name,
+        gettext_lazy('Write the name as HTTP does, for example "X-Forwarded-For".'),
+    ),
+    (
+        "E005",
+        "IPV6_PREFIX",
+        fault_of_prefix,
+        gettext_lazy("Use 64, the prefix that a provider usually gives one customer."),
+    ),
+    ("E006", "HEADERS", fault_of_header_format, gettext_lazy("Use one of these values.")),
+    ("E007", "BLOCKED_VIEW", fault_of_view, gettext_lazy("Set the dotted path of view(request, result), or None.")),
+    (
+        "E008",
+        "FAILURE_MODE",
+        fault_of_failure_mode,
+        gettext_lazy("Use one of these values. Each ruleset may set its own failure mode."),
+    ),
+    ("E009", "REFRESH_SECONDS", fault_of_seconds, gettext_lazy("1 is a good value.")),
+    (
+        "E010",
+        "FILE",
+        fault_of_file,
+        gettext_lazy("Fix the file. Until then the last good rules stay in force, if there were any."),
+    ),
+    ("E011", "MIDDLEWARE_LIMITERS", fault_of_limiters, gettext_lazy('Write a list such as ["site"].')),
+    ("E012", "DECISIONS", fault_of_switch, SWITCH_HINT),
+    ("E013", "LIVE", fault_of_switch, SWITCH_HINT),
+    (
+        "E014",
+        "DENIAL_CACHE",
+        fault_of_many,
+        gettext_lazy("Set the number of refusals that a process may keep, True for 10,000, or 0 for none."),
+    ),
+    (
+        "E015",
+        "RECORD",
+        fault_of_share,
+        gettext_lazy("0 records no client. 0.05 records every twentieth client, with all its calls."),
+    ),
+    ("E016", "RECORD_MAX", fault_of_number, gettext_lazy("100,000 calls take about 25 MB of Redis.")),
 )
 
 Messages = list[CheckMessage]
 
 
-def check_setting_names(**_: object) -> Messages:
-    """Name settings that do nothing, because none of ours is called so."""
+def check_setting_names(**options: object) -> Messages:
+    """Report settings that have no effect, because this app has no setting of that name."""
     return [
         CheckWarning(
-            f"There is no setting {PREFIX}{name}.",
-            hint=f"Did you mean {PREFIX}{near[0]}?" if near else f"There are {', '.join(DEFAULTS)}.",
+            _("There is no setting %(setting)s.") % {"setting": PREFIX + name},
+            hint=_nearest_setting(name),
             id="ratelimit_rules.W001",
         )
         for name in settings.unknown
-        for near in [get_close_matches(name, DEFAULTS, n=1)]
     ]
 
 
-def check_setting_values(**_: object) -> Messages:
-    """Name settings whose value cannot be used."""
-    found = ((number, name, fault_of(getattr(settings, name)), hint) for number, name, fault_of, hint in FAULTS)
-    return [
-        Error(f"{PREFIX}{name} {fault}.", hint=hint, id=f"ratelimit_rules.{number}")
-        for number, name, fault, hint in found
-        if fault
-    ]
+def _nearest_setting(name: str) -> str:
+    near = get_close_matches(name, DEFAULTS, n=1)
+    if near:
+        return _("Did you mean %(setting)s?") % {"setting": PREFIX + near[0]}
+    return _("The settings are %(settings)s.") % {"settings": ", ".join(DEFAULTS)}
+
+
+def check_setting_values(**options: object) -> Messages:
+    """Report settings whose value cannot be used."""
+    faults = (
+        (number, fault_of(PREFIX + name, getattr(settings, name)), hint) for number, name, fault_of, hint in FAULTS
+    )
+    return [Error(fault, hint=str(hint), id=f"ratelimit_rules.{number}") for number, fault, hint in faults if fault]

@@ -1,11 +1,12 @@
-"""Where rules come from, and what is in force now.
+"""The sources of rules, and the rules that are in force now.
 
-- ``file``, ``rows`` (the admin's) and code are three tiers; ``tiers`` joins them into effective rulesets.
-- ``snapshot`` holds what is in force in this process; ``refresh`` keeps it fresh.
+- The three tiers are ``file``, ``rows`` (the admin's rules) and code. ``tiers`` joins them into effective rulesets.
+- ``snapshot`` holds the rules in force in this process, and ``refresh`` keeps them up to date.
 - ``text``, ``yaml_writer``, ``diff`` and ``history`` write rulesets, compare them and keep their versions.
-- ``findings`` lints them; ``limiter_names`` lists the limiters of code and rules.
+- ``findings`` lints rulesets, and ``limiter_names`` lists the limiters of code and rules.
+- ``reasons`` turns exceptions into messages that can be translated.
 
-Nothing here counts, or looks at requests. This page re-exports what other rooms call.
+Nothing here counts, or reads requests. This module re-exports the functions that other rooms call.
 """
 
 from .snapshot import (

@@ -1,7 +1,7 @@
-"""The linter over what is really there: file, admin and code rules of every limiter, and rows that read as no rule.
+"""Lints the rules of all tiers, and reports rows that are no valid rules.
 
-A limiter's name and its rows go in, or nothing for all limiters; :class:`Finding` s come out, the worst included. Asks
-the database only for :func:`everywhere`; what a finding means is said in :mod:`engine.lint`.
+A limiter's name and its rows go in, or no argument for all limiters. Findings of every severity come out.
+:mod:`engine.lint` explains them. Only :func:`everywhere` queries the database.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from ..engine.lint import (
     Surroundings,
     lint,
 )
+from ..engine.messages import _
 from ..exceptions import UNREADABLE, UnknownProperty
 from ..identifiers import registry
 from ..models import Rule as RuleRow
 from ..models import Ruleset as RulesetRow
 from ..runtime.clock import clock
 from . import limiter_names
+from .reasons import reason_of
 from .tiers import (
     Tier,
     TierRules,
@@ -37,12 +39,12 @@ def of_limiter(name: str, rows: Iterable[RuleRow]) -> list[Finding]:
 
 
 def everywhere() -> dict[str, list[Finding]]:
-    """Return the findings of all limiters that code asks or some tier has rules for; those without any as well."""
+    """Return the findings of all limiters that code uses or a tier has rules for, an empty list if there are none."""
     rows = {ruleset.name: list(ruleset.rules.all()) for ruleset in RulesetRow.objects.prefetch_related("rules")}
-    asked = limiter_names.named()
+    named = limiter_names.named()
     return {
-        name: _of_limiter(name, rows.get(name, ()), name in asked)
-        for name in sorted(asked | rulesets.limiters() | set(rows))
+        name: _of_limiter(name, rows.get(name, ()), name in named)
+        for name in sorted(named | rulesets.limiters() | set(rows))
     }
 
 
@@ -61,12 +63,12 @@ def _of_limiter(name: str, rows: Iterable[RuleRow], checkpoint: bool) -> list[Fi
 
 
 def _stated(tiers: Tiers, around: Surroundings) -> Iterator[Rule]:
-    """Yield the rules of all tiers in order of evaluation, but for those that a higher tier replaces."""
+    """Yield the rules of all tiers in order of evaluation, without rules that a higher tier replaces."""
     names: set[str] = set()
     for tier in Tier:
         rules = tiers.get(tier, TierRules()).rules
         yield from (rule for rule in rules if rule.name not in names)
-        # An expired rule replaces none.
+        # An expired rule replaces no other rule.
         names.update(rule.name for rule in rules if not rule.has_expired(around.now))
 
 
@@ -74,7 +76,7 @@ def _fault_of(name: str) -> str | None:
     try:
         registry.find(name)
     except UnknownProperty as error:
-        return str(error)
+        return reason_of(error)
     return None
 
 
@@ -86,8 +88,8 @@ def _unreadable(row: RuleRow, error: Exception) -> Finding:
     return Finding(
         row.name,
         "unreadable",
-        str(error),
-        "It is out of force: it was written past the admin, or by another version.",
-        "Correct it on the ruleset's page, or delete it.",
+        _("cannot be read: %(reason)s", reason=reason_of(error)),
+        _("It is not in force. It was written without the admin, or by another version of this app."),
+        _("Correct it on the ruleset's page, or delete it."),
         Severity.ERROR,
     )

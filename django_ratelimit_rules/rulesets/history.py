@@ -1,7 +1,7 @@
-"""Versions of rulesets: every change through the app is kept, with who, when and why, and can be taken back.
+"""Keeps versions of rulesets: every change through the app, with author, time and reason. A change can be undone.
 
-Changes happen inside :func:`changing`, which compares the admin tier before and after, lets the author's permissions
-decide, and keeps what differs. What was changed behind its back is kept as well, as nobody's, before the next change.
+Changes happen inside :func:`changing`. It compares the admin tier before and after, checks the author's permissions,
+and keeps each ruleset that differs. A change made without this app is kept before the next change, without an author.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from django.db import router, transaction
 from django.db.models import OuterRef, Subquery
+from django.utils.translation import gettext_noop
 
 from ..models import Ruleset, RulesetVersion, announced_once
 from . import text as ruleset_text
@@ -19,13 +20,17 @@ from . import yaml_writer
 from .text import Plain, PlainForms, Rulesets
 from .tiers import TierRules
 
-FIRST = "as it was before versions were kept"
-ELSEWHERE = "found changed, neither by the admin nor by ratelimit_apply"
+# Actions are stored in English. Pages translate these two.
+FIRST = gettext_noop("as it was before versions were kept")
+ELSEWHERE = gettext_noop("found changed, neither by the admin nor by ratelimit_apply")
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who changes something, what they do, and why. ``allow`` raises when they may not lead one state to the other."""
+    """The user who changes rulesets, the action and the reason.
+
+    ``allow`` takes the states before and after. It raises an exception if the user lacks the permission.
+    """
 
     user: str = ""
     action: str = ""
@@ -35,9 +40,9 @@ class Author:
 
 @dataclass(slots=True)
 class Change:
-    """One change of rulesets: their plain forms before and after it, and the latest version of each that has any.
+    """One change of rulesets: their plain forms before and after it, and their latest versions.
 
-    ``forms`` holds what was converted, so that a rule is converted once for each state that it is in.
+    ``forms`` keeps converted rules, so that a rule is converted only once if it is the same before and after.
     """
 
     before: dict[str, Plain]
@@ -48,7 +53,7 @@ class Change:
 
 @contextmanager
 def changing(names: Iterable[str], author: Author) -> Iterator[None]:
-    """Keep what the block changes of these rulesets, all or nothing; take it back when the author may not."""
+    """Keep versions of the rulesets that the block changes. Roll back if it raises, or the author lacks permission."""
     names = sorted(set(names))
     with transaction.atomic(using=router.db_for_write(Ruleset)), announced_once():
         change = begin(names)
@@ -57,13 +62,13 @@ def changing(names: Iterable[str], author: Author) -> Iterator[None]:
 
 
 def begin(names: Iterable[str], forms: PlainForms | None = None) -> Change:
-    """Return the change of these rulesets that begins now, after keeping what was changed behind our back.
+    """Begin a change of these rulesets. First keep versions of changes that were made without this app.
 
-    Needs a transaction. ``forms`` are those that the caller has made already.
+    Needs a transaction. ``forms`` are plain forms that the caller has already made.
     """
     names = list(names)
     forms = PlainForms() if forms is None else forms
-    # Whoever changes one of them now waits for whoever does already, so that numbers follow one another.
+    # Lock the rows, because concurrent changes of one ruleset would otherwise take the same number.
     rows = list(ruleset_text.rows(names).select_for_update())
     versions = RulesetVersion.objects.using(router.db_for_write(Ruleset)).filter(ruleset__in=names)
     newest = versions.filter(ruleset=OuterRef("ruleset")).order_by("-number").values("number")[:1]
@@ -77,7 +82,10 @@ def begin(names: Iterable[str], forms: PlainForms | None = None) -> Change:
 
 
 def finish(names: Iterable[str], change: Change, author: Author) -> None:
-    """Keep what these rulesets say now. Raises what ``author.allow`` does, for the transaction to be taken back."""
+    """Keep versions of these rulesets as they are now.
+
+    Raises the exception of ``author.allow``, which must roll back the transaction.
+    """
     rows = {row.name: row for row in ruleset_text.rows(names)}
     change.after = {name: change.forms.of_row(row) for name, row in rows.items()}
     if author.allow:
@@ -89,7 +97,7 @@ def finish(names: Iterable[str], change: Change, author: Author) -> None:
 
 
 def _keep(name: str, plain: Plain | None, author: Author, latest: dict[str, RulesetVersion]) -> None:
-    """Make a version of a ruleset's plain form, unless the latest has the same."""
+    """Make a version of a ruleset's plain form, unless the latest version is the same."""
     before = latest.get(name)
     if plain is None and (before is None or _is_deletion(before)):
         return
@@ -109,14 +117,14 @@ def _is_deletion(version: RulesetVersion) -> bool:
 
 
 def _number(row: Ruleset, latest: Mapping[str, RulesetVersion]) -> None:
-    """Tell a ruleset's row the number of its latest version."""
+    """Write the number of the latest version to the ruleset's row."""
     number = latest[row.name].number
     if row.version != number:
         Ruleset.objects.using(router.db_for_write(Ruleset)).filter(pk=row.pk).update(version=number)
 
 
 def apply(rulesets: Mapping[str, TierRules], author: Author, *, prune: bool = False) -> list[str]:
-    """Make the admin tier say this; with ``prune``, nothing else. Return the names of all rulesets spoken of."""
+    """Write these rulesets to the admin tier. With ``prune``, delete all others. Return the names of both."""
     database = router.db_for_write(Ruleset)
     with transaction.atomic(using=database):
         names = {*rulesets, *(ruleset_text.stored() if prune else ())}
@@ -127,7 +135,7 @@ def apply(rulesets: Mapping[str, TierRules], author: Author, *, prune: bool = Fa
 
 
 def restore(version: RulesetVersion, author: Author) -> None:
-    """Make a ruleset say what it said in a version. Raises InvalidRulesFile for what can no longer be read."""
+    """Restore a version of a ruleset. Raises InvalidRulesFile if the version can no longer be read."""
     rulesets = tiers(version)
     with changing([version.ruleset], author):
         if _is_deletion(version):
@@ -136,14 +144,14 @@ def restore(version: RulesetVersion, author: Author) -> None:
 
 
 def tiers(version: RulesetVersion) -> dict[str, TierRules]:
-    """Return the rules of a version, to be written. Raises InvalidRulesFile for what can no longer be read."""
+    """Return the rules of a version, to be written. Raises InvalidRulesFile if they can no longer be read."""
     if version.unreadable:
         return ruleset_text.load(version.unreadable, str(version))
     return ruleset_text.read_plain(plain(version), str(version))
 
 
 def plain(version: RulesetVersion | None) -> dict[str, Plain]:
-    """Return what a version says, unchecked; nothing for a deleted ruleset, and for a text that cannot be read."""
+    """Return the content of a version, unchecked. It is empty for a deleted ruleset and for unreadable YAML."""
     return {} if version is None or version.content is None else {version.ruleset: version.content}
 
 

@@ -1,12 +1,12 @@
-"""Which limiters there are: those that the code of this process asks, and those that rules are defined for.
+"""Lists the limiters that the code of this process uses, and the limiters that have rules.
 
-Nothing goes in but the project's settings, URLs and rules; names come out. A limiter without rules that only another
-process asks (a worker, a management command) is not known here.
+The project's settings, URLs and rules go in, and names come out. A limiter without rules is not known here if only
+another process (a worker, a management command) uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,52 +14,60 @@ from django.urls import URLResolver, get_resolver
 
 from .. import rulesets
 from ..conf import settings
+from ..engine.messages import _
 
-# The limiters that this process has made, so that the system check can name those without rules.
+# The limiters that this process has made, so that the system check can report limiters without rules.
 asked: set[str] = set()
 
-# Returns the limiter that the class of a view function names, or None.
+# Returns the limiter that the class of a view function names. Returns None if it names no limiter.
 LimiterOf = Callable[[Any], str | None]
 _by_framework: list[LimiterOf] = []
 
 
 def named() -> set[str]:
-    """Return the limiters that are named by code, views and settings; imports the views."""
+    """Return the limiters that are named by code, views and settings. Imports the views."""
     by_settings = {name for name in settings.limiters_of_middleware if isinstance(name, str)}
     # Views first: importing them makes their decorators name limiters.
     return set(_named_by_views()) | asked | by_settings
 
 
 def limiters() -> set[str]:
-    """Return the limiters that code asks, and those that some tier has rules or a mode for."""
+    """Return the limiters that code uses, and the limiters that a tier has rules or a mode for."""
     return named() | rulesets.limiters()
 
 
 def chosen(names: Iterable[str] = ()) -> list[str]:
-    """Return these limiters, or all, in alphabetical order. Raises LookupError for a name that is no limiter's."""
+    """Return these limiters, or all of them, in alphabetical order. Raises LookupError for an unknown name."""
     known, wanted = limiters(), set(names)
     for name in sorted(wanted - known):
-        raise LookupError(f"There is no limiter {name!r}; there are {', '.join(sorted(known)) or 'none'}.")
+        raise LookupError(no_such_limiter(name, sorted(known)))
     return sorted(wanted or known)
 
 
+def no_such_limiter(name: str, known: Sequence[str]) -> str:
+    """Return the message for a name that is not among the known limiters."""
+    if not known:
+        return _("There is no limiter %(name)r, because no limiters are defined.", name=name)
+    return _("There is no limiter %(name)r. The limiters are %(names)s.", name=name, names=", ".join(known))
+
+
 def name_views_by(limiter_of: LimiterOf) -> None:
-    """Find limiters of views by this function as well: for frameworks whose classes name a limiter."""
+    """Register a function that finds the limiters of views. Frameworks use it if their classes name a limiter."""
     if limiter_of not in _by_framework:
         _by_framework.append(limiter_of)
         _named_in.cache_clear()
 
 
 def _named_by_views() -> frozenset[str]:
-    """Import the views, so that their decorators name limiters; return those that classes name."""
+    """Import the views, so that their decorators name limiters. Return the limiters that classes name."""
     try:
         return _named_in(get_resolver())
-    except Exception:  # noqa: BLE001 -- Django's own checks tell what is wrong with the URLs
+    except Exception:  # noqa: BLE001 -- Django's own checks report errors in the URLs
         return frozenset()
 
 
-# Django makes a new resolver whenever the URLconf changes. A project may have thousands of patterns, which every page
-# of a ruleset would walk through.
+# Django makes a new resolver whenever the URLconf changes. Without the cache every page of a ruleset would walk through
+# all patterns of the project, which may be thousands.
 @lru_cache(maxsize=1)
 def _named_in(resolver: URLResolver) -> frozenset[str]:
     return frozenset(_named_by_patterns(resolver.url_patterns))

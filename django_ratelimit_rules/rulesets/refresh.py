@@ -1,8 +1,8 @@
-"""Keeps the snapshot of rules fresh in every process, from the background thread: a check never asks the database.
+"""Keeps the snapshot of rules up to date in every process, so that a check never queries the database.
 
-A change saved through Django is announced in Redis when it commits; the thread looks there twice per
-``RATELIMIT_RULES_REFRESH_SECONDS``, and at the rules file. A change made behind Django's back is found by a plain
-reload every 15 seconds.
+A change saved through Django is announced in Redis when it commits. The background thread looks for announcements and
+for changes of the rules file, twice per ``RATELIMIT_RULES_REFRESH_SECONDS``. A reload every 15 seconds finds changes
+that were made without Django.
 """
 
 from __future__ import annotations
@@ -28,31 +28,34 @@ RELOAD_SECONDS = 15.0
 
 
 class Follower(reset.Part):
-    """What this process knows of rule changes: the last announcement, and when it last loaded everything."""
+    """The last announcement that this process has seen, and the time of its last complete load."""
 
     def __init__(self) -> None:
         self.after_fork()
 
     def remembers(self) -> bool:
-        """Return whether a change is still to be announced."""
+        """Return whether a change has yet to be announced."""
         return self._silent
 
     def forget(self) -> None:
-        """Drop the announcement that is still to be made.
+        """Drop the announcement that has yet to be made.
 
-        Leave the last look as it is, because a look between two tests would miss the rows of a test's transaction.
+        Keep the time of the last load, because a load between two tests would miss the rows of a test's transaction.
         """
         self._silent = False
 
     def after_fork(self) -> None:
-        """Forget all of it, because the child has the parent's snapshot, which may be old."""
+        """Forget everything, because the child has the parent's snapshot, which may be old."""
         self._revision: str | None = None
         self._loaded = 0.0
-        # Whether a change is still to be announced: Redis was away when it was saved.
+        # Whether a change has yet to be announced, because Redis was unavailable when it was saved.
         self._silent = False
 
     def announce(self) -> None:
-        """Tell every process that rules changed; where Redis is away, the thread does it as soon as it is back."""
+        """Announce to every process that rules changed.
+
+        If Redis is unavailable, the thread repeats the announcement as soon as Redis is back.
+        """
         self._silent = False
         try:
             current().announce()
@@ -61,17 +64,19 @@ class Follower(reset.Part):
             background.ensure()
             if log_sampling.due("refresh.announce"):
                 logger.warning(
-                    "A rule change is announced when Redis is back; until then others may miss it: %s", error
+                    "Redis is unavailable, so a rule change will be announced later. Other processes may miss it until"
+                    " then: %s",
+                    error,
                 )
 
     def look(self) -> None:
-        """Load the rules anew if something says that they changed. Called by the background thread."""
+        """Reload the rules if they may have changed. The background thread calls this."""
         try:
             self._look()
         except Exception:
-            # The thread must outlive whatever a database, a key function or a cache backend raises.
+            # The thread must survive every exception of a database, a key function or a cache backend.
             if log_sampling.due("refresh"):
-                logger.exception("The rules could not be refreshed; the last good ones stay in force")
+                logger.exception("The rules could not be refreshed, so the last good rules stay in force")
 
     def _look(self) -> None:
         rulesets.expire()
@@ -81,7 +86,7 @@ class Follower(reset.Part):
         try:
             revision = current().revision()
         except CountersUnavailable:
-            # Nobody can tell us, so look for ourselves.
+            # Redis reports no changes, so reload without an announcement.
             news = now - self._loaded >= settings.REFRESH_SECONDS
         else:
             news = revision is not None and revision != self._revision
@@ -92,13 +97,13 @@ class Follower(reset.Part):
             return
         connection = connections[_database()]
         if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
-            # Nobody else can write there, and a second connection would lock the tables of a running test.
+            # No other process can write there, and a second connection would lock the tables of a running test.
             return
         try:
             if rulesets.reload():
                 self._loaded = now
             else:
-                # Ask again at the next look, whatever the news was.
+                # Load again at the next look, even without a new announcement.
                 self._revision = None
         finally:
             connection.close()
@@ -115,13 +120,13 @@ follower = reset.register("rulesets.refresh", Follower())
 
 
 def rules_written(*, using: str | None = None, **_: object) -> None:
-    """Put a change in force when its transaction commits, never before; receiver of ``signals.rules_changed``."""
+    """Put a change in force when its transaction commits, never earlier. Receives ``signals.rules_changed``."""
     _thread_state.dirty = True
     transaction.on_commit(_committed, using=using)
 
 
 def _committed() -> None:
-    # One reload for all rows that a transaction wrote.
+    # Reload only once for all rows that a transaction wrote.
     if not getattr(_thread_state, "dirty", False):
         return
     _thread_state.dirty = False
@@ -130,13 +135,13 @@ def _committed() -> None:
 
 
 def _migrated(*, app_config: AppConfig, using: str, **_: object) -> None:
-    """Follow what migrations and ``flush`` do to the rows, without a signal for each; receiver of ``post_migrate``."""
+    """Reload rows that migrations and ``flush`` changed without a signal for each row. Receives ``post_migrate``."""
     if app_config.name == APP and using == _database():
         rulesets.follow()
 
 
 def connect() -> None:
-    """Listen for rule changes; called once by the app config."""
+    """Listen for rule changes. The app config calls this once."""
     background.every(0, follower.look)
     signals.rules_changed.connect(rules_written, dispatch_uid="django_ratelimit_rules.rulesets.refresh")
     post_migrate.connect(_migrated, dispatch_uid="django_ratelimit_rules.rulesets.refresh")

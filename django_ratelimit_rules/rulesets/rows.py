@@ -1,7 +1,7 @@
-"""The admin tier as it stands in the database: only what changed since the last time is made into rules.
+"""Loads the admin tier from the database. Only rulesets that changed since the last load are made into rules.
 
-Nothing goes in but the rows; by limiter what they say comes out, the very same objects as before for rulesets that say
-the same. For making and compiling thousands of rules, at every change of one, would be felt by the requests beside.
+The rows go in, and rules by limiter come out. An unchanged ruleset keeps its objects. To make and compile thousands of
+rules after each change of one rule would slow down the requests that are served at the same time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ AS_TEXT = (BooleanField, DateTimeField, JSONField)
 
 
 class MadeOfRows(Protocol):
-    """What was made of one ruleset's rows, its own first, with these rows."""
+    """A result that was made from one ruleset's rows, together with these rows."""
 
     @property
     def rows(self) -> list[Columns]:
-        """What they said."""
+        """The columns of the ruleset's row and then of its rules' rows."""
         ...
 
 
@@ -39,7 +39,7 @@ Made = TypeVar("Made", bound=MadeOfRows)
 
 
 class Read(NamedTuple):
-    """What one ruleset's rows said, its own first, and what was made of them: nothing where that cannot be read."""
+    """The columns of one ruleset's rows, and the tier made from them. The tier is None if they cannot be read."""
 
     rows: list[Columns]
     name: str
@@ -47,38 +47,38 @@ class Read(NamedTuple):
 
 
 class Rows:
-    """The rows that were read last. Not thread-safe."""
+    """The rows of the last load. Not thread-safe."""
 
     def __init__(self) -> None:
         self._read: dict[int, Read] = {}
         self._tiers: dict[str, TierRules] = {}
-        # What cannot be read of each ruleset; logged once while it stands.
+        # The errors of each ruleset's rows. An error is logged only once while it persists.
         self._faults: dict[int, list[str]] = {}
 
     def forget(self) -> None:
-        """Forget what was read."""
+        """Forget the last load."""
         self._read, self._tiers, self._faults = {}, {}, {}
 
     def load(self) -> dict[str, TierRules]:
-        """Return what the database says, by limiter; the same mapping as before when nothing changed.
+        """Return the rules of the database, by limiter. Returns the same mapping as before if no row changed.
 
-        Raises whatever the database does.
+        Raises any exception of the database.
         """
-        # Not before the first load: the app must be importable before Django's models are ready.
+        # Import here, because the app must be importable before Django's models are ready.
         from ..models import Ruleset
 
-        # From the primary: a replica may lag behind the commit that asked for this load.
+        # Read from the primary, because a replica may not have the commit yet that caused this load.
         database = router.db_for_write(Ruleset)
         with _apart(database):
-            said = rows_of(database)
-            known = unchanged(self._read, said)
-            if len(known) == len(said) == len(self._read):
+            current = rows_of(database)
+            known = unchanged(self._read, current)
+            if len(known) == len(current) == len(self._read):
                 return self._tiers
-            changed = Ruleset.objects.using(database).filter(pk__in=said.keys() - known.keys())
+            changed = Ruleset.objects.using(database).filter(pk__in=current.keys() - known.keys())
             rulesets = list(changed.prefetch_related("rules"))
         before = self._faults
         self._faults = {key: faults for key, faults in before.items() if key in known}
-        made = {row.pk: Read(said[row.pk], row.name, self._tier_of(row)) for row in rulesets}
+        made = {row.pk: Read(current[row.pk], row.name, self._tier_of(row)) for row in rulesets}
         for key, faults in self._faults.items():
             for fault in faults:
                 if fault not in before.get(key, ()):
@@ -97,18 +97,18 @@ class Rows:
         try:
             tier = tier_rules(rules, ruleset.mode, ruleset.failure_mode, ruleset.description)
         except UNREADABLE as error:
-            named = f"Ruleset {ruleset.name!r} (pk {ruleset.pk})"
-            self._fault(ruleset, f"{named} is out of force, because it cannot be read: {error}")
+            label = f"Ruleset {ruleset.name!r} (pk {ruleset.pk})"
+            self._fault(ruleset, f"{label} is not in force, because it cannot be read: {error}")
             return None
         return replace(tier, version=ruleset.version, partition_by=self._partition_of(ruleset))
 
     def _partition_of(self, ruleset: Any) -> str | None:
         try:
-            # Whether the rules count by it is seen when all tiers are joined.
+            # The join of all tiers checks whether the rules count by this property.
             return check_partition(ruleset.partition_by, ())
         except InvalidRule as error:
-            named = f"The partition of ruleset {ruleset.name!r} (pk {ruleset.pk})"
-            self._fault(ruleset, f"{named} is out of force, because it cannot be read: {error.reason}")
+            label = f"The partition of ruleset {ruleset.name!r} (pk {ruleset.pk})"
+            self._fault(ruleset, f"{label} is not in force, because it cannot be read: {error.reason}")
             return None
 
     def _fault(self, ruleset: Any, message: str) -> None:
@@ -116,30 +116,32 @@ class Rows:
 
 
 def _apart(database: str) -> AbstractContextManager[None]:
-    """Keep what fails here, such as a table that is missing, from spoiling a transaction of the request's own."""
+    """Return a savepoint, so that an error here (such as a missing table) does not break the request's transaction."""
     return transaction.atomic(using=database) if connections[database].in_atomic_block else nullcontext()
 
 
-def unchanged(made: Mapping[int, Made], said: Mapping[int, list[Columns]]) -> dict[int, Made]:
-    """Return those of what was made of rulesets' rows whose rows say what they said then."""
-    return {key: each for key, each in made.items() if each.rows == said.get(key)}
+def unchanged(made: Mapping[int, Made], current: Mapping[int, list[Columns]]) -> dict[int, Made]:
+    """Return the results for rulesets with unchanged rows."""
+    return {key: result for key, result in made.items() if result.rows == current.get(key)}
 
 
 def rows_of(database: str) -> dict[int, list[Columns]]:
-    """Return what each ruleset's rows say, its own first, by its key: to be compared, not to be read."""
+    """Return the columns of each ruleset's rows by its key, its own row first. They are only meant for comparison."""
     from ..models import Rule, Ruleset
 
-    said = {row[0]: [row] for row in _columns(Ruleset.objects.using(database).order_by("pk"), "pk")}
+    rows = {row[0]: [row] for row in _columns(Ruleset.objects.using(database).order_by("pk"), "pk")}
     for row in _columns(Rule.objects.using(database).order_by("position", "pk"), "ruleset_id"):
-        # A ruleset that came in since the query above is read the next time: its commit is announced as well.
-        if row[0] in said:
-            said[row[0]].append(row)
-    return said
+        # A ruleset that was added after the query above is read by the next load, because its commit is announced too.
+        if row[0] in rows:
+            rows[row[0]].append(row)
+    return rows
 
 
 def _columns(queryset: QuerySet[Any], first: str) -> Iterable[Columns]:
-    """Return all columns of some rows, most of them as the database writes them: making datetimes takes longer than
-    reading, and to Python 1 and true in JSON are equal."""
+    """Return all columns of some rows, the types in ``AS_TEXT`` as strings of the database.
+
+    Conversion to datetimes takes longer than the query. JSON's 1 and true would be equal in Python.
+    """
     fields = queryset.model._meta.concrete_fields
-    said = [Cast(each.name, TextField()) if isinstance(each, AS_TEXT) else each.attname for each in fields]
-    return queryset.values_list(first, *said)
+    columns = [Cast(field.name, TextField()) if isinstance(field, AS_TEXT) else field.attname for field in fields]
+    return queryset.values_list(first, *columns)

@@ -1,8 +1,8 @@
-"""Where rules come from: the rules file, the admin's rows and code, held in one snapshot per process, swapped whole.
+"""Holds the rules of the file, the admin and code in one snapshot per process, which is replaced as a whole.
 
-A limiter's name goes in, its :class:`engine.Ruleset` comes out of memory; nothing here counts or looks at requests.
-Loading happens at the first check. From then on :mod:`refresh` keeps the snapshot fresh from a thread of its own, so
-that a check never asks the database. A reload that fails keeps the last good rules.
+A limiter's name goes in, and its :class:`engine.Ruleset` comes out of memory. The first check loads the rules. After
+that :mod:`.refresh` keeps the snapshot up to date in a separate thread, so that a check never queries the database. A
+reload that fails keeps the last good rules. Nothing here counts or reads requests.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .tiers import (
 logger = logging.getLogger(__name__)
 
 
-# No file has this stamp, nor has one that is not there, which is to be complained about as well.
+# No file has this stamp. It differs from None, the stamp of a missing file, so that the first load logs a missing file.
 UNREAD: Stamp = (-1, -1, -1)
 
 
 class Rules(reset.Part):
-    """The rules of this process: what each tier said when it was loaded, the snapshot, and the overrides of tests."""
+    """The rules of this process: the tiers as they were loaded, the snapshot, and the overrides of tests."""
 
     def __init__(self) -> None:
         self._renew_locks()
@@ -56,13 +56,14 @@ class Rules(reset.Part):
         self._overrides: dict[str, Snapshot] = {}
 
     def _renew_locks(self) -> None:
-        # A holder of `lock` only moves rules in memory, so that a check may wait for it. A database or a file is read
-        # under `loading`, by one reader at a time. `lock` is taken after it, never before.
+        # A holder of `lock` only moves rules in memory, so that a check may wait for it. `loading` is held while the
+        # database or the file is read, by one reader at a time. Take `lock` after `loading`, never before, because
+        # another order could deadlock.
         self.lock = threading.RLock()
         self.loading = threading.RLock()
 
     def get(self, limiter: str) -> Ruleset:
-        """Return the ruleset in force for a limiter; the first call of a process loads the rules."""
+        """Return the ruleset in force for a limiter. The first call of a process loads the rules."""
         return self.effective(limiter).ruleset
 
     def loaded(self, limiter: str) -> Ruleset | None:
@@ -74,17 +75,17 @@ class Rules(reset.Part):
         return snapshot.get(limiter).ruleset if clock.now() < snapshot.until else self.get(limiter)
 
     def needs_no_load(self, limiter: str) -> bool:
-        """Whether :meth:`get` asks no database."""
+        """Return whether :meth:`get` needs no database."""
         return self._snapshot is not None or limiter in self._overrides
 
     async def aget(self, limiter: str) -> Ruleset:
-        """As :meth:`get`; the first load of a process waits in a thread, as Django's database layer wants it."""
+        """Async version of :meth:`get`. The first load runs in a thread, because Django's ORM requires that."""
         if not self.needs_no_load(limiter):
             await sync_to_async(self._first_load)()
         return self.get(limiter)
 
     def effective(self, limiter: str) -> EffectiveRuleset:
-        """Return the ruleset in force for a limiter, each rule with the tier it came from."""
+        """Return the ruleset in force for a limiter, each rule with its tier."""
         snapshot = self._overrides.get(limiter) or self._snapshot or self._first_load()
         if clock.now() >= snapshot.until:
             self.expire()
@@ -92,20 +93,19 @@ class Rules(reset.Part):
         return snapshot.get(limiter)
 
     def stated(self, limiter: str) -> Tiers:
-        """Return what each tier says of a limiter, what is hidden or expired as well."""
+        """Return the rules of each tier for a limiter, including hidden and expired rules."""
         return self._snapshot_of(limiter).tiers.get(limiter, {})
 
     def _snapshot_of(self, limiter: str) -> Snapshot:
         return self._overrides.get(limiter) or self._snapshot or self._first_load()
 
     def in_force(self) -> list[EffectiveRuleset]:
-        """Return all rulesets that some tier of what is loaded speaks of, overridden ones as overridden; loads
-        nothing."""
+        """Return all loaded rulesets, with overrides applied. Loads nothing."""
         loaded = self._snapshot.tiers if self._snapshot else {}
         return [self.effective(limiter) for limiter in {**loaded, **self._overrides}]
 
     def expire(self) -> None:
-        """Join anew what holds a rule that has expired since."""
+        """Join rulesets again if one of their rules has expired since the last join."""
         now = clock.now()
         with self.lock:
             for limiter, overriding in list(self._overrides.items()):
@@ -115,7 +115,7 @@ class Rules(reset.Part):
                 self._swap()
 
     def rejoin(self) -> None:
-        """Join all rules anew, because the clock was replaced: rules may have expired, or be in force again."""
+        """Join all rules again. Call this after the clock was replaced, which changes the rules that have expired."""
         with self.lock:
             for limiter, overriding in list(self._overrides.items()):
                 self._overrides[limiter] = Snapshot(overriding.tiers)
@@ -124,20 +124,22 @@ class Rules(reset.Part):
             self._announce()
 
     def limiters(self) -> set[str]:
-        """Return the names of all limiters that some tier has rules or a mode for."""
+        """Return the names of all limiters that a tier has rules or a mode for."""
         return {*(self._snapshot or self._first_load()).tiers, *self._overrides}
 
     def define(
         self, limiter: str, rules: Iterable[Rule | Mapping[str, Any]], partition_by: str | None = None
     ) -> TierRules:
-        """Give a limiter its code rules. Raises ImproperlyConfigured when it has some already, InvalidRule for bad
-        ones."""
+        """Set the code rules of a limiter. Raises InvalidRule for invalid rules.
+
+        Raises ImproperlyConfigured if the limiter already has code rules.
+        """
         tier = tier_rules(rules, partition_by=partition_by)
         with self.lock:
             if limiter in self.code:
                 raise ImproperlyConfigured(
-                    f"Limiter {limiter!r} was given code rules twice; give them once and use Limiter({limiter!r}) "
-                    "elsewhere"
+                    f"Limiter {limiter!r} has two sets of code rules. Define the rules once, and use"
+                    f" Limiter({limiter!r}) elsewhere."
                 )
             self.code[limiter] = tier
             if self._snapshot is not None:
@@ -146,7 +148,7 @@ class Rules(reset.Part):
 
     @contextmanager
     def isolated_code(self, *, empty: bool = False) -> Iterator[None]:
-        """Forget at the end of a block the code rules that it gave. With ``empty`` the block begins without any."""
+        """Restore the code rules at the end of a block. With ``empty`` the block begins without code rules."""
         with self.lock:
             before = self.code
             self._replace_code({} if empty else dict(before))
@@ -166,8 +168,10 @@ class Rules(reset.Part):
         return set(self._overrides)
 
     def override(self, limiter: str, tiers: Tiers | None) -> Snapshot | None:
-        """Put tiers in force for a limiter in this process, or end that with None; return what was overridden
-        before."""
+        """Put tiers in force for a limiter in this process. None ends the override.
+
+        Return the previous override, or None if there was none.
+        """
         with self.lock:
             before = self._overrides.get(limiter)
             if tiers is None:
@@ -178,7 +182,7 @@ class Rules(reset.Part):
             return before
 
     def restore(self, limiter: str, before: Snapshot | None) -> None:
-        """Put back what :meth:`override` returned."""
+        """Restore the override that :meth:`override` returned."""
         with self.lock:
             if before is None:
                 self._overrides.pop(limiter, None)
@@ -187,18 +191,20 @@ class Rules(reset.Part):
             self._announce()
 
     def reload(self) -> bool:
-        """Load all rules anew, and swap the snapshot if any differ; return whether the database answered. Never
-        raises."""
+        """Load all rules, and replace the snapshot if they changed. Return whether the database responded.
+
+        Never raises.
+        """
         with self.loading:
             before = (self._file, self._admin)
             self._reload_file()
             try:
                 admin = self._rows.load()
             except Exception:
-                # Whatever the database raises (gone, locked, not migrated): the last good rules go on.
+                # Keep the last good rules if the database is unavailable, locked or not migrated.
                 if log_sampling.due("rulesets.reload"):
                     logger.exception(
-                        "The rules could not be loaded from the database; the last good ones stay in force"
+                        "The rules could not be loaded from the database, so the last good rules stay in force"
                     )
                 admin, worked = self._admin, False
             else:
@@ -210,30 +216,30 @@ class Rules(reset.Part):
             return worked
 
     def are_loaded(self) -> bool:
-        """Whether this process has loaded the rules."""
+        """Return whether this process has loaded the rules."""
         return self._snapshot is not None
 
     def follow(self) -> None:
-        """Load all rules anew if some were loaded before. Never raises."""
+        """Reload all rules if they were loaded before. Never raises."""
         if self.are_loaded():
             self.reload()
 
     def file_changed(self) -> bool:
-        """Whether the rules file is another one than was read last."""
+        """Return whether the rules file differs from the file at the last read."""
         return settings.FILE is not None and stamp_of(settings.FILE) != self._file_stamp
 
     def reload_file(self) -> None:
-        """Read the rules file and swap the snapshot, if there is one. Never raises."""
+        """Read the rules file and replace the snapshot if there is one. Never raises."""
         with self.loading:
             self._reload_file()
             with self.lock:
-                # The first snapshot is made by a load of everything: the background thread may be here before the
-                # first check, and the file alone, without the admin's rules, must not be taken for all there is.
+                # Leave the first snapshot to a complete load. The background thread may get here before the first
+                # check, and a snapshot of the file only would lack the admin's rules.
                 if self._snapshot is not None:
                     self._swap()
 
     def _reload_file(self) -> None:
-        """Read the rules file if it changed. A file that cannot be read, or has one fault, changes nothing."""
+        """Read the rules file if it changed. A file that cannot be read, or has an error, changes nothing."""
         if settings.FILE is None:
             if self._file:
                 self._file = {}
@@ -242,7 +248,7 @@ class Rules(reset.Part):
             try:
                 self._file = read(settings.FILE)
             except InvalidRulesFile as error:
-                logger.error("The rules file is refused as a whole; the last good one stays in force. %s", error)
+                logger.error("The rules file is rejected as a whole, so the last good file stays in force. %s", error)
 
     def _first_load(self) -> Snapshot:
         try:
@@ -260,13 +266,15 @@ class Rules(reset.Part):
                 self.reload()
 
     def _load_aside(self) -> None:
-        """Load for a synchronous check on an event loop, where Django's database layer answers nobody: without the
-        admin's rules, everybody would pass until the background thread has them."""
+        """Load in a thread for a synchronous check on an event loop, where Django's ORM refuses to work.
+
+        Otherwise the admin's rules would block no client until the background thread has loaded them.
+        """
         thread = threading.Thread(target=self._load_and_close, name="ratelimit-rules-first-load")
         try:
             thread.start()
         except RuntimeError:
-            # No more threads for this process, or it is ending: the other tiers have to do.
+            # The process cannot start a thread, or it is ending. Load the other tiers without the database.
             self._load()
         else:
             thread.join()
@@ -278,11 +286,11 @@ class Rules(reset.Part):
             connections.close_all()
 
     def _swap(self) -> None:
-        """Make a snapshot of what is loaded."""
+        """Replace the snapshot by a new one of the loaded tiers."""
         tiers: dict[str, dict[Tier, TierRules]] = {}
         for tier, by_limiter in ((Tier.FILE, self._file), (Tier.ADMIN, self._admin), (Tier.CODE, self.code)):
-            for limiter, said in by_limiter.items():
-                tiers.setdefault(limiter, {})[tier] = said
+            for limiter, stated in by_limiter.items():
+                tiers.setdefault(limiter, {})[tier] = stated
         before, self._snapshot = self._snapshot, Snapshot(tiers)
         if before is not None:
             self._snapshot.keep(before)
@@ -292,7 +300,7 @@ class Rules(reset.Part):
         signals.rules_loaded.send_robust(sender=Snapshot)
 
     def setting_changed(self, name: str) -> None:
-        """Load anew for another file; join anew for settings that rulesets hold."""
+        """Reload the rules for another file. Join them again for settings that rulesets hold."""
         if name == "RATELIMIT_RULES_FILE":
             self.forget()
         if name in ("SECRET_KEY", "RATELIMIT_RULES_IPV6_PREFIX", "RATELIMIT_RULES_FAILURE_MODE"):
@@ -300,7 +308,7 @@ class Rules(reset.Part):
                 snapshot.joined = {}
 
     def after_fork(self) -> None:
-        """Replace the locks, one of which a thread of the parent may have held."""
+        """Replace the locks, because a thread of the parent may have held one."""
         self._renew_locks()
 
     def remembers(self) -> bool:
@@ -308,9 +316,9 @@ class Rules(reset.Part):
         return self._snapshot is not None
 
     def forget(self) -> None:
-        """Forget what was loaded; the next check loads anew. For tests, whose database is rolled back without a signal.
+        """Forget the loaded rules, so that the next check loads them. Tests need this after they roll back silently.
 
-        Code rules and overrides stay, because no load brings them back.
+        Code rules and overrides stay, because no load restores them.
         """
         with self.loading, self.lock:
             self._snapshot, self._admin, self._file, self._file_stamp = None, {}, {}, UNREAD

@@ -1,9 +1,9 @@
-"""The admin tier as text, and back: canonical and stable, so that it can be kept, compared, reviewed and applied.
+"""Converts the admin tier to YAML and back. The YAML is canonical, so it can be kept, compared, reviewed and applied.
 
-Rows go in, or what :mod:`rulesfile` read; a :data:`Plain` ruleset comes out, which holds only what differs from the
-defaults, in one order, durations as ``1m``. :func:`dump` writes it as YAML that :mod:`rulesfile` reads; the same rules
-always give the same bytes. A row that reads as no rule is written as it stands: the text shows it, and is refused when
-it is read. Who may change what, and versions, are not known here.
+Rows, or rules that :mod:`.file` read, become a :data:`Plain` ruleset. It holds only values that differ from the
+defaults, in a fixed order, and durations as ``1m``. :func:`dump` writes it as YAML that :mod:`.file` reads. The same
+rules always give the same bytes. A row that is no valid rule is written unchanged, and reading that YAML fails.
+Permissions and versions are not known here.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from django.db.models import QuerySet
 from .. import engine
 from ..engine.durations import format_duration
 from ..engine.fields import SPECS, FieldSpec, Kind
+from ..engine.messages import _
 from ..exceptions import UNREADABLE, InvalidRule, InvalidRulesFile
 from ..models import (
     Rule,
@@ -36,7 +37,7 @@ from . import yaml_writer
 from .file import read, read_text
 from .tiers import TierRules, tier_rules
 
-# One ruleset as the text has it: description, mode, failure_mode, partition_by, rules; JSON values only, no defaults.
+# One ruleset as the YAML has it: description, mode, failure_mode, partition_by, rules. JSON values only, no defaults.
 Plain = dict[str, Any]
 Rulesets = Mapping[str, Plain]
 
@@ -48,7 +49,7 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 
 
 class Text(NamedTuple):
-    """What one ruleset's rows said, and that as YAML."""
+    """The columns of one ruleset's rows, and the same ruleset as YAML."""
 
     rows: list[rule_rows.Columns]
     name: str
@@ -56,7 +57,7 @@ class Text(NamedTuple):
 
 
 class Texts(reset.Part):
-    """The YAML that was made last of each ruleset, by primary key. Replaced as a whole, because threads read it."""
+    """The latest YAML of each ruleset, by primary key. The mapping is replaced as a whole, because threads read it."""
 
     def __init__(self) -> None:
         self.by_key: dict[int, Text] = {}
@@ -74,24 +75,24 @@ texts = reset.register("rulesets.text", Texts())
 
 
 def stored(names: Iterable[str] | None = None) -> dict[str, Plain]:
-    """Return the admin tier, or these of its rulesets, by name in alphabetical order."""
+    """Return the admin tier, or only the named rulesets, by name in alphabetical order."""
     return {row.name: of_row(row) for row in rows(names)}
 
 
 def rows(names: Iterable[str] | None = None) -> QuerySet[Ruleset]:
-    """Return the rulesets of the admin tier, or those named, in alphabetical order and with their rules."""
+    """Return the rulesets of the admin tier, or only the named rulesets, in alphabetical order and with their rules."""
     rulesets = Ruleset.objects.using(router.db_for_write(Ruleset)).order_by("name").prefetch_related("rules")
     return rulesets if names is None else rulesets.filter(name__in=list(names))
 
 
 class PlainForms:
-    """Plain forms of rules, for the length of one save: a rule that a state shares with the last is converted once."""
+    """Plain forms of rules during one save. A rule that is the same before and after the save is converted once."""
 
     def __init__(self) -> None:
         self._made: dict[str, Plain] = {}
 
     def rule(self, fields: Mapping[str, Any]) -> Plain:
-        """As :func:`rule_of_fields`. Results are shared, so do not change them."""
+        """Return the same as :func:`rule_of_fields`. Results are shared, so do not change them."""
         try:
             key = canonical(fields)
         except (TypeError, ValueError, RecursionError):
@@ -103,27 +104,27 @@ class PlainForms:
         return made
 
     def of_row(self, ruleset: Ruleset) -> Plain:
-        """As :func:`of_row`."""
+        """Return the same as :func:`of_row`."""
         return _plain(ruleset, [self.rule(rule.engine_fields()) for rule in ruleset.rules.all()])
 
 
 def of_row(ruleset: Ruleset, rules: Iterable[Rule] | None = None) -> Plain:
-    """Return a ruleset of the database, with these rules where they are not those stored."""
+    """Return a ruleset of the database in its plain form. ``rules`` replace the stored rules."""
     return _plain(ruleset, [rule_of_row(rule) for rule in (ruleset.rules.all() if rules is None else rules)])
 
 
 def of_tier(tier: TierRules) -> Plain:
-    """Return what one tier says of a limiter."""
+    """Return the plain form of one tier's rules for a limiter."""
     return _plain(tier, [rule_of(rule) for rule in tier.rules])
 
 
 def rule_of_row(row: Rule) -> Plain:
-    """Return one rule of the database, normalised where it reads as a rule."""
+    """Return one rule of the database, normalised if it is valid."""
     return rule_of_fields(row.engine_fields())
 
 
 def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
-    """As :func:`rule_of_row`, of the result of :meth:`Rule.engine_fields`."""
+    """Return the same as :func:`rule_of_row`, from the result of :meth:`Rule.engine_fields`."""
     try:
         return rule_of(made_of(fields))
     except UNREADABLE:
@@ -131,28 +132,28 @@ def rule_of_fields(fields: Mapping[str, Any]) -> Plain:
 
 
 def rule_of(rule: engine.Rule) -> Plain:
-    """Return one rule of any tier; a limit or period that code computes is written as ``computed``."""
+    """Return one rule of any tier. A limit or period that code computes is written as ``computed``."""
     return _rule({name: getattr(rule, name) for name in SPECS})
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same. To Python 1, 1.0 and True are equal, but conditions tell them apart."""
-    return one is other or canonical(one) == canonical(other)
+def same(left: Any, right: Any) -> bool:
+    """Return whether two plain values are the same. Unlike Python, conditions distinguish 1, 1.0 and True."""
+    return left is right or canonical(left) == canonical(right)
 
 
 def canonical(value: Any) -> str:
-    """Return a plain value as JSON with sorted keys: equal strings mean equal values."""
+    """Return a plain value as JSON with sorted keys. Equal strings mean equal values."""
     return _JSON.encode(value)
 
 
 def stored_text() -> str:
-    """Return the whole admin tier as YAML. A ruleset whose rows say what they said the last time is not made anew."""
-    said = rule_rows.rows_of(router.db_for_write(Ruleset))
-    known = rule_rows.unchanged(texts.by_key, said)
-    changed = rows().filter(pk__in=said.keys() - known.keys())
-    made = {row.pk: Text(said[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
+    """Return the whole admin tier as YAML. Rulesets with unchanged rows are not converted again."""
+    current = rule_rows.rows_of(router.db_for_write(Ruleset))
+    known = rule_rows.unchanged(texts.by_key, current)
+    changed = rows().filter(pk__in=current.keys() - known.keys())
+    made = {row.pk: Text(current[row.pk], row.name, dump({row.name: of_row(row)})) for row in changed}
     texts.by_key = by_key = {**known, **made}
-    return yaml_writer.join(each.text for each in sorted(by_key.values(), key=lambda each: each.name))
+    return yaml_writer.join(entry.text for entry in sorted(by_key.values(), key=lambda entry: entry.name))
 
 
 def dump(rulesets: Rulesets) -> str:
@@ -161,7 +162,7 @@ def dump(rulesets: Rulesets) -> str:
 
 
 def in_order(ruleset: Plain) -> Plain:
-    """Return a plain ruleset with its fields in the order in which people read them: PostgreSQL keeps another."""
+    """Return a plain ruleset with its fields in the documented order, because PostgreSQL does not keep the order."""
     ordered = _in_order(ruleset, (*RULESET_FIELDS, "rules"))
     if isinstance(ordered.get("rules"), list):
         ordered["rules"] = [_in_order(rule, SPECS) for rule in ordered["rules"]]
@@ -174,12 +175,15 @@ def _in_order(fields: Plain, order: Iterable[str]) -> Plain:
 
 
 def load(text: str, name: str) -> dict[str, TierRules]:
-    """Read a text that shall be written to the database. Raises InvalidRulesFile; ``name`` stands in its message."""
+    """Read YAML or JSON that is to be written to the database. ``name`` is the path in errors.
+
+    Raises InvalidRulesFile.
+    """
     return _storable(read_text(text, name, check), name)
 
 
 def read_plain(rulesets: Rulesets, name: str) -> dict[str, TierRules]:
-    """As :func:`load`, of plain rulesets; lines in the message are those of :func:`dump`."""
+    """Read plain rulesets, as :func:`load` does for strings. Line numbers in errors are lines of :func:`dump`."""
     try:
         return _storable({limiter: _tier(ruleset) for limiter, ruleset in rulesets.items()}, name)
     except UNREADABLE:
@@ -198,12 +202,12 @@ def _tier(ruleset: Plain) -> TierRules:
 
 
 def load_file(path: str | Path) -> dict[str, TierRules]:
-    """As :func:`load`, of a file."""
+    """Read a file that is to be written to the database. Raises InvalidRulesFile."""
     return _storable(read(path, check), str(path))
 
 
 def check(rule: engine.Rule) -> None:
-    """Refuse a rule that the admin would refuse as well. Raises InvalidRule."""
+    """Reject a rule that the admin would reject as well. Raises InvalidRule."""
     row = Rule(**columns(rule))
     for field, reason in row.problems().items():
         raise InvalidRule(field, reason, rule=rule.name)
@@ -215,7 +219,7 @@ def check(rule: engine.Rule) -> None:
 
 
 def columns(rule: engine.Rule) -> dict[str, Any]:
-    """Return what the fields of a row hold that says this rule."""
+    """Return the values of a row's fields for this rule."""
     return {name: _column(spec.kind, getattr(rule, name)) for name, spec in SPECS.items()}
 
 
@@ -230,10 +234,10 @@ def _column(kind: Kind, value: Any) -> Any:
 
 
 def write(rulesets: Mapping[str, TierRules]) -> None:
-    """Make the rows of these rulesets say what is given. Rules keep their rows, and counters, by their names."""
+    """Write these rulesets to the database. Rules keep their rows and counters, because names identify them."""
     database = router.db_for_write(Ruleset)
     for name, tier in rulesets.items():
-        ruleset, _ = Ruleset.objects.using(database).update_or_create(
+        ruleset, _created = Ruleset.objects.using(database).update_or_create(
             name=name,
             defaults={
                 "description": tier.description,
@@ -262,26 +266,30 @@ def _storable(rulesets: dict[str, TierRules], name: str) -> dict[str, TierRules]
     for limiter, tier in rulesets.items():
         if not is_storable(tier.description):
             raise InvalidRulesFile(
-                f"{name}: limiter {limiter!r}: description: no database keeps NUL or a lone surrogate"
+                _(
+                    "%(place)s: limiter %(limiter)r: description: the database cannot store NUL or a lone surrogate",
+                    place=name,
+                    limiter=limiter,
+                )
             )
     return rulesets
 
 
 def _plain(ruleset: Ruleset | TierRules, rules: list[Plain]) -> Plain:
-    said = {name: _lines(str(getattr(ruleset, name) or "")) for name in RULESET_FIELDS}
-    return {name: value for name, value in {**said, "rules": rules}.items() if value}
+    own = {name: _lines(str(getattr(ruleset, name) or "")) for name in RULESET_FIELDS}
+    return {name: value for name, value in {**own, "rules": rules}.items() if value}
 
 
 def _rule(fields: Mapping[str, Any]) -> Plain:
-    said: Plain = {"name": fields["name"]}
+    plain: Plain = {"name": fields["name"]}
     for name, spec in SPECS.items():
         value = fields[name]
-        # As most fields of most rules are.
+        # Skip the conversion for defaults, because most fields of most rules have their default.
         if value is not spec.default and name != "name":
             value = _value(spec, value)
             if value != plain_default(name):
-                said[name] = value
-    return said
+                plain[name] = value
+    return plain
 
 
 def plain_default(name: str) -> Any:
@@ -325,5 +333,5 @@ def _is_json(value: Any, depth: int) -> bool:
 
 
 def _lines(text: str) -> str:
-    """Return a text with the line ends that it had before a browser posted it."""
+    """Return a string with the line ends that it had before a browser posted it."""
     return text.replace("\r\n", "\n")

@@ -1,7 +1,7 @@
-"""The three tiers of rules, and how they join into what is in force for a limiter.
+"""Joins the three tiers of rules into the ruleset that is in force for a limiter.
 
-What each tier says goes in, an :class:`EffectiveRuleset` comes out. Pure, but for the settings it looks at and the
-clock that tells which rules have expired; who loads tiers, and when, it does not know.
+The rules of each tier go in, and an :class:`EffectiveRuleset` comes out. The functions are pure except for the settings
+and the clock, which determines the expired rules. The loading of tiers is not known here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Tier(StrEnum):
-    """The three places rules come from, from the highest to the lowest."""
+    """The three sources of rules, highest priority first."""
 
     FILE = "file"
     ADMIN = "admin"
@@ -40,9 +40,10 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
-    """What one tier says of one limiter. A mode or partition of None is not stated; the description is for people.
+    """The rules of one tier for one limiter. A mode or partition of None is not stated.
 
-    ``version`` is that of the admin's history, None for the other tiers.
+    The description is for people only. ``version`` is the version number in the admin's history, and None for other
+    tiers.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -60,7 +61,7 @@ def tier_rules(
     description: str = "",
     partition_by: str | None = None,
 ) -> TierRules:
-    """Check what one tier says of one limiter. Raises InvalidRule."""
+    """Return checked rules of one tier for one limiter. Raises InvalidRule."""
     checked = tuple(as_rule(rule) for rule in rules)
     check_unique_names(checked)
     modes = Mode(mode) if mode else None, FailureMode(failure_mode) if failure_mode else None
@@ -69,7 +70,7 @@ def tier_rules(
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRuleset:
-    """The ruleset in force, each rule with the tier it came from."""
+    """The ruleset in force, each rule with its tier."""
 
     ruleset: Ruleset
     tiers: tuple[Tier, ...]
@@ -84,9 +85,10 @@ Tiers = Mapping[Tier, TierRules]
 
 
 def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
-    """Join tiers: file before admin before code; a name in a higher tier hides it below, a disabled one as well.
+    """Join tiers in the order file, admin, code.
 
-    Expired rules are as if absent. ``now`` is a POSIX timestamp.
+    A rule hides rules of the same name in lower tiers, even if it is disabled. Expired rules are ignored. ``now`` is a
+    POSIX timestamp.
     """
     rules: list[Rule] = []
     sources: list[Tier] = []
@@ -111,24 +113,24 @@ def join(limiter: str, tiers: Tiers, now: float) -> EffectiveRuleset:
 
 
 def stated_partition(tiers: Tiers) -> str | None:
-    """Return the partition that the highest tier states, None when none does."""
+    """Return the partition of the highest tier that states it. Returns None if no tier does."""
     return next((tiers[tier].partition_by for tier in Tier if tier in tiers and tiers[tier].partition_by), None)
 
 
 def _partition_in_force(limiter: str, tiers: Tiers, rules: Iterable[Rule]) -> str | None:
-    """Return the partition stated, None as well when a rule of another tier does not count by it.
+    """Return the stated partition. Returns None if it is not stated, or if a rule does not count by it.
 
-    A limit that holds is worth more than one that is spread; the linter says so, too.
+    An exact limit is more important than the spread of its counters over servers. The linter reports this case too.
     """
     try:
         return check_partition(stated_partition(tiers), rules)
     except InvalidRule as error:
-        logger.error("The partition of limiter %s is out of force: %s", limiter, error.reason)
+        logger.error("The partition of limiter %s is not in force: %s", limiter, error.reason)
         return None
 
 
 def default_failure_mode() -> FailureMode:
-    """Return the setting's failure mode; ``open`` for one that is none, which the system checks complain about."""
+    """Return the setting's failure mode. Returns ``open`` for an invalid value, which the system checks report."""
     try:
         return FailureMode(settings.FAILURE_MODE)
     except ValueError:
@@ -141,7 +143,7 @@ def _expiry(rule: Rule) -> float:
 
 @dataclass(slots=True)
 class Snapshot:
-    """All tiers as they were loaded, and the rulesets joined from them so far; ``until`` a rule expires next."""
+    """All loaded tiers, and the rulesets joined from them so far. ``until`` is the time of the next expiry."""
 
     tiers: Mapping[str, Tiers] = field(default_factory=dict)
     until: float = math.inf
@@ -153,18 +155,18 @@ class Snapshot:
         self.until = min((expiry for expiry in expiries if expiry > now), default=math.inf)
 
     def get(self, limiter: str) -> EffectiveRuleset:
-        """Return a limiter's ruleset, joined at its first use."""
-        found = self.joined.get(limiter)
-        if found is None:
-            found = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), clock.now())
-        return found
+        """Return a limiter's ruleset, which is joined at its first use."""
+        ruleset = self.joined.get(limiter)
+        if ruleset is None:
+            ruleset = self.joined[limiter] = join(limiter, self.tiers.get(limiter, {}), clock.now())
+        return ruleset
 
     def keep(self, before: Snapshot) -> None:
-        """Take over rulesets joined before whose tiers are the same: what a check has learnt of them goes on."""
+        """Take over joined rulesets with unchanged tiers, because checks have cached results in them."""
         if clock.now() >= before.until:
-            # What was joined then may hold a rule that has expired since.
+            # An earlier join may hold a rule that has expired since.
             return
         for limiter, joined in before.joined.copy().items():
-            ours, theirs = self.tiers.get(limiter, {}), before.tiers.get(limiter, {})
-            if ours.keys() == theirs.keys() and all(ours[tier] is theirs[tier] for tier in ours):
+            new, old = self.tiers.get(limiter, {}), before.tiers.get(limiter, {})
+            if new.keys() == old.keys() and all(new[tier] is old[tier] for tier in new):
                 self.joined[limiter] = joined

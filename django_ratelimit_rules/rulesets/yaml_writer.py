@@ -1,8 +1,8 @@
 """Rulesets as YAML, written by PyYAML: rules as blocks, values on one line.
 
 Plain rulesets go in, which hold JSON values only. The same values always give the same bytes, with libyaml or without.
-Conditions have their keys in alphabetical order, because PostgreSQL keeps no other. The meaning of the fields is not
-known here.
+Conditions have their keys in alphabetical order, because PostgreSQL does not keep the order of keys. The meaning of the
+fields is not known here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-# Strings that need no quotes among other values on a line, and those that need none on a line of their own.
+# Strings that need no quotes: _WORD next to other values on a line, _SENTENCE alone on a line.
 _WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_./|-]*|[0-9]+[smhd]", re.ASCII)
 _SENTENCE = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./|(),;'! -]*[A-Za-z0-9_./|();'!])?", re.ASCII)
 # YAML 1.1 reads these words as true, false or null.
@@ -33,7 +33,7 @@ class _Blocks(list[_Block]):
 
 
 class _Values(yaml.representer.SafeRepresenter):
-    """Decides about quotes itself, because libyaml and PyYAML differ in that."""
+    """Chooses the quotes of strings, because libyaml and PyYAML choose differently."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Write every value out, because rules files must not use aliases."""
@@ -61,7 +61,7 @@ class _Values(yaml.representer.SafeRepresenter):
 
 
 class _Dumper(_Values, yaml.SafeDumper):
-    """Works everywhere, and writes lone surrogates, which libyaml does not."""
+    """Works without libyaml, and writes lone surrogates, which libyaml rejects."""
 
 
 _Values.add_representer(str, _Values.string)
@@ -84,7 +84,7 @@ def write(rulesets: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def join(texts: Iterable[str]) -> str:
-    """Return one YAML document of the texts of several rulesets."""
+    """Return one YAML document that contains several rulesets."""
     return "\n".join(texts) or "{}\n"
 
 
@@ -94,7 +94,7 @@ def ruleset(name: str, fields: Mapping[str, Any]) -> str:
 
 
 def with_rules(name: str, fields: Mapping[str, Any], listed: str) -> str:
-    """Return one ruleset as YAML, with the text that :func:`rules` or a caller wrote for its rules."""
+    """Return one ruleset as YAML. ``listed`` is the YAML of its rules, as :func:`rules` returns it."""
     own = _Block({field: value for field, value in fields.items() if field != "rules"})
     if not listed:
         return _dump(_Block({name: own or {}}))
@@ -103,9 +103,9 @@ def with_rules(name: str, fields: Mapping[str, Any], listed: str) -> str:
 
 
 def rules(items: Iterable[Mapping[str, Any]]) -> str:
-    """Return some rules as YAML, as items of a ruleset's list; an empty string for no rules."""
+    """Return rules as YAML items of a ruleset's list. Returns an empty string for no rules."""
     blocks = _Blocks(map(_Block, items))
-    # No value contains a line break, so every line is one that belongs to a rule's block.
+    # No value contains a line break, so every line belongs to a rule's block.
     return _INDENT + _dump(blocks).replace("\n", f"\n{_INDENT}").removesuffix(_INDENT) if blocks else ""
 
 

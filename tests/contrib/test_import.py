@@ -190,7 +190,7 @@ def test_that_nothing_was_found_is_said_beside_the_text(settings, capsys):
     settings.REST_FRAMEWORK = {}
     call_command("ratelimit_import", "--from", "drf")
     printed = capsys.readouterr()
-    assert "Nothing of drf was found" in printed.err
+    assert "No rates of drf were found" in printed.err
     assert ruleset_text.load(printed.out, "draft.yaml") == {}
 
 

@@ -160,8 +160,8 @@ def test_a_setting_that_is_none_and_a_redis_that_is_away_disturb_no_check(settin
 def test_bad_settings_are_named_by_the_checks(settings):
     from django_ratelimit_rules.checks.settings import fault_of_number, fault_of_share
 
-    assert fault_of_share(0.5) is None
-    assert "from 0 to 1" in fault_of_share(True)
-    assert "from 0 to 1" in fault_of_share(2)
-    assert fault_of_number(1) is None
-    assert fault_of_number(0)
+    assert fault_of_share("SHARE", 0.5) is None
+    assert "from 0 to 1" in fault_of_share("SHARE", True)
+    assert "from 0 to 1" in fault_of_share("SHARE", 2)
+    assert fault_of_number("NUMBER", 1) is None
+    assert fault_of_number("NUMBER", 0)

@@ -73,7 +73,7 @@ def test_an_empty_file_says_nothing(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("search:\n  rules: [\n", 3, "is not valid YAML"),
+        ("search:\n  rules: [\n", 3, "this is not valid YAML"),
         ("- 1\n- 2\n", 1, "must map limiters"),
         ("Bad Name: []\n", 1, "is not a valid name"),
         ("search: 5\n", 1, "list of rules"),
@@ -108,7 +108,7 @@ def test_a_fault_is_named_with_path_line_and_reason(tmp_path, text, line, reason
 
 
 def test_broken_json_and_missing_files_are_named(tmp_path):
-    with pytest.raises(InvalidRulesFile, match=r"rules\.json:2: is not valid JSON"):
+    with pytest.raises(InvalidRulesFile, match=r"rules\.json:2: this is not valid JSON"):
         read(written(tmp_path, "{\n", "rules.json"))
     with pytest.raises(InvalidRulesFile, match="absent"):
         read(tmp_path / "absent.yaml")
@@ -143,7 +143,7 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
     wait_until(lambda: limiter.check({}).evaluations[0].limit == 2, 3, "the new file")
 
     path.write_text("edited:\n  - {name: r, limit: none, period: 60}\n")
-    wait_until(lambda: "refused as a whole" in caplog.text, 3, "the refusal")
+    wait_until(lambda: "rejected as a whole" in caplog.text, 3, "the refusal")
     assert limiter.check({}).evaluations[0].limit == 2
     assert f"{path}:2" in caplog.text
 
@@ -179,7 +179,7 @@ def test_a_file_that_is_broken_at_the_first_load_leaves_the_other_tiers(tmp_path
     settings.RATELIMIT_RULES_FILE = str(written(tmp_path, "edited: 5\n"))
     limiter = Limiter("edited", rules=[{"name": "r", "limit": 9, "period": 60}])
     assert limiter.check({}).evaluations[0].limit == 9
-    assert [record.levelno for record in caplog.records if "refused" in record.getMessage()] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records if "rejected" in record.getMessage()] == [logging.ERROR]
 
 
 def test_a_file_that_is_not_there_at_the_first_load_is_complained_about_and_read_when_it_comes(

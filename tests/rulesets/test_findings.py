@@ -36,7 +36,7 @@ def run(*arguments: str) -> tuple[str, str]:
 def test_sound_rules_pass():
     Limiter("search")
     Rule.objects.create(ruleset=Ruleset.objects.create(name="search"), name="per_ip", **COUNTING)
-    assert run() == ("0 findings in 1 limiters.\n", "")
+    assert run() == ("0 findings in 1 limiter.\n", "")
 
 
 def test_a_finding_is_printed_with_reason_and_remedy_and_fails(settings, tmp_path):
@@ -49,7 +49,7 @@ def test_a_finding_is_printed_with_reason_and_remedy_and_fails(settings, tmp_pat
     assert "search.per_ip: warning (unreachable): comes after welcome" in printed
     assert "search.per_user: warning (unreachable)" in printed
     assert "Move it before welcome" in printed
-    assert error == "2 findings in 1 limiters; 2 of them at least of level warning."
+    assert error == "2 findings in 1 limiter. 2 findings are of level warning or worse."
     assert run("--fail-level", "error")[1] == ""
 
 
@@ -69,7 +69,7 @@ def test_limiters_without_rules_and_rules_without_a_limiter_are_found():
     assert "asked: warning (no_rules)" in printed
     assert "forgotten: warning (unknown_limiter)" in printed
     assert "forgotten" not in run("asked")[0]
-    with pytest.raises(CommandError, match="no limiter 'other'; there are asked, forgotten"):
+    with pytest.raises(CommandError, match=r"no limiter 'other'\. The limiters are asked, forgotten\."):
         call_command("ratelimit_check", "other")
 
 

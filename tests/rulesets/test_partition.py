@@ -130,7 +130,7 @@ def test_a_rule_of_another_tier_that_does_not_count_by_it_puts_it_out_of_force_a
     Limiter("search", rules=[CodeRule("per_ip", **BY_ADDRESS)])
     with caplog.at_level(logging.ERROR):
         assert rulesets.get("search").partition_by is None
-    assert "The partition of limiter search is out of force: rule 'per_ip' does not count by 'user'" in caplog.text
+    assert "The partition of limiter search is not in force: rule 'per_ip' does not count by 'user'" in caplog.text
     assert [rule.name for rule in rulesets.get("search").rules] == ["per_user", "per_ip"]
     found = findings.of_limiter("search", ruleset.rules.all())
     assert ("per_ip", "unpartitioned") in [(finding.rule, finding.code) for finding in found]

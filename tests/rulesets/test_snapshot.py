@@ -142,7 +142,7 @@ def test_a_failed_reload_keeps_the_last_good_rules_and_is_logged(ruleset, monkey
             assert Limiter("edited").check({"user": 1}).matched
         finally:
             cursor.execute("ALTER TABLE elsewhere RENAME TO django_ratelimit_rules_rule")
-    assert "last good ones stay in force" in caplog.text
+    assert "last good rules stay in force" in caplog.text
 
 
 @pytest.mark.django_db

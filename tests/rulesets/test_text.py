@@ -198,7 +198,7 @@ FAULTS = [
     ("search:\n  mode: loud\n", ":2: mode: "),
     ("search:\n  description: [a]\n", ":2: description"),
     ('search: {description: "a\\0b"}\n', "limiter 'search': description: "),
-    ("search: {\n", ":2: is not valid YAML"),
+    ("search: {\n", ":2: this is not valid YAML"),
 ]
 
 
@@ -241,7 +241,7 @@ def test_what_the_linter_calls_an_error_is_neither_applied_nor_imported(file, ad
 
 
 def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(CommandError, match=r"none\.yaml: cannot be read"):
+    with pytest.raises(CommandError, match=r"none\.yaml: the file cannot be read"):
         run("ratelimit_plan", str(tmp_path / "none.yaml"))
 
 

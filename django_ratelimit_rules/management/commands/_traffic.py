@@ -1,4 +1,4 @@
-"""Traffic that a command is pointed at: a name of a file goes in, its reader comes out, with a progress bar."""
+"""Opens the traffic of a command: the name of a file goes in, and its reader with a progress bar comes out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
 
+from django.utils.translation import gettext as _
 from tqdm import tqdm
 
 from ...engine import Ruleset
@@ -23,11 +24,13 @@ RECORD = "redis"
 
 @contextmanager
 def opened(traffic: str, rulesets: Sequence[Ruleset], stream: Any) -> Iterator[Reader]:
-    """Open a file, ``-`` for the standard input, or the record in Redis. The bar goes to ``stream``, if that is a
-    terminal. Raises OSError, CountersUnavailable."""
+    """Open a file, ``-`` for the standard input, or the record in Redis.
+
+    The progress bar is written to ``stream`` if that is a terminal. Raises OSError, CountersUnavailable.
+    """
     if traffic == RECORD:
         size = recording.size()
-        with _bar(stream, size, " requests") as bar:
+        with _bar(stream, size, f" {_('requests')}") as bar:
             yield JsonLines(recording.lines(bar.update), asked_for(rulesets), digested=True)
         return
     with nullcontext(sys.stdin.buffer) if traffic == "-" else Path(traffic).open("rb") as file:
@@ -35,7 +38,7 @@ def opened(traffic: str, rulesets: Sequence[Ruleset], stream: Any) -> Iterator[R
         with _bar(stream, size, "B") as bar:
 
             def read(number: int) -> None:
-                # Of a compressed file what counts is how much of it was read, not what came out.
+                # For a compressed file show the progress in the file, because its uncompressed size is not known.
                 bar.update(file.tell() - bar.n if size else number)
 
             yield reader_of(cast(BufferedReader, file), rulesets, read)
@@ -50,5 +53,5 @@ def _bar(stream: Any, total: int, unit: str) -> Any:
         file=stream,
         disable=not is_terminal,
         mininterval=0.2,
-        desc="Replaying",
+        desc=_("Replaying"),
     )

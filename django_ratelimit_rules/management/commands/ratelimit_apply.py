@@ -1,4 +1,4 @@
-"""``ratelimit_apply FILE``: make the admin's rules say what a file says, all of it or nothing."""
+"""``ratelimit_apply FILE``: write the rules of a file to the admin, all of them or none."""
 
 from __future__ import annotations
 
@@ -7,33 +7,43 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ...exceptions import InvalidRulesFile
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
+from ...rulesets.reasons import reason_of
+from ...runtime.language import localized
 
 
 class Command(BaseCommand):
     """Write a file into the admin tier."""
 
-    help = "Make the rulesets that FILE names say what it says; others stay. Counters go on: they belong to rule names."
+    help = gettext_noop(
+        "Write the rulesets of FILE to the admin. Other rulesets stay. Counters continue, because they belong to the"
+        " names of rules."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the file, and what to note in the history."""
+        """Take the file, and the user and reason for the history."""
+        parser.description = _(self.help)
         parser.add_argument("file", metavar="FILE")
-        parser.add_argument("--prune", action="store_true", help="delete rulesets that the file does not name")
-        parser.add_argument("--reason", default="", help="why; kept with the version")
-        parser.add_argument("--as", dest="user", default="", metavar="NAME", help="who; kept with the version")
+        parser.add_argument("--prune", action="store_true", help=_("delete rulesets that the file does not contain"))
+        parser.add_argument("--reason", default="", help=_("reason, which is kept with the version"))
+        parser.add_argument(
+            "--as", dest="user", default="", metavar="NAME", help=_("user, who is kept with the version")
+        )
 
     def handle(self, *, file: str, prune: bool, reason: str, user: str, **options: Any) -> None:
-        """Write the rows, and say what changed."""
+        """Write the rows, and print the changes."""
         try:
             rulesets = ruleset_text.load_file(file)
             before = ruleset_text.stored(None if prune else rulesets)
             author = history.Author(user=user, action=f"ratelimit_apply {file}", reason=reason)
             names = history.apply(rulesets, author, prune=prune)
         except (InvalidRulesFile, DatabaseError) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(localized(reason_of(error))) from error
         changes = ruleset_diff.compare(before, ruleset_text.stored(names))
-        self.stdout.write(ruleset_diff.as_text(changes) or "Nothing changed.\n", ending="")
+        self.stdout.write(ruleset_diff.as_text(changes) or _("Nothing changed.") + "\n", ending="")

@@ -10,45 +10,60 @@ from typing import Any
 
 import yaml
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
+from ...engine.messages import ngettext
 from ...monitoring.dashboard.alerts import Thresholds, alert_rules
 from ...monitoring.dashboard.grafana import dashboard
 from ...monitoring.dashboard.promql import Expressions
 from ...monitoring.dashboard.watched import watched
+from ...rulesets.reasons import reason_of
+from ...runtime.language import localized
 
 DASHBOARD, ALERTS = "ratelimit-dashboard.json", "ratelimit-alerts.yml"
 HELP = {
-    "blocked": "share of what a rule counts that it refuses",
-    "shadow": "share of what a log rule, or a dry run, counts that would be refused",
-    "bypassed": "share of a limiter's calls that skip rules let through",
-    "failed": "share of a limiter's checks that fail",
-    "slow": "seconds that a check takes, p99",
-    "divergence": "share of the comparisons with a legacy limiter that disagree",
+    "blocked": gettext_noop("alert above this share of blocked calls of a rule (default: %(default)s)"),
+    "shadow": gettext_noop(
+        "alert above this share of calls that a log rule or a dry run would block (default: %(default)s)"
+    ),
+    "bypassed": gettext_noop(
+        "alert above this share of a limiter's calls that skip rules allow (default: %(default)s)"
+    ),
+    "failed": gettext_noop("alert above this share of a limiter's checks that fail (default: %(default)s)"),
+    "slow": gettext_noop("alert above this duration of a check in seconds, p99 (default: %(default)s)"),
+    "divergence": gettext_noop(
+        "alert above this share of comparisons that disagree with a legacy limiter (default: %(default)s)"
+    ),
 }
 
 
 class Command(BaseCommand):
-    """Write both files, over those that are there."""
+    """Write both files. Existing files are overwritten."""
 
-    help = f"Write {DASHBOARD} for Grafana and {ALERTS} for Prometheus into DIRECTORY."
+    help = gettext_noop(
+        "Write ratelimit-dashboard.json for Grafana and ratelimit-alerts.yml for Prometheus into DIRECTORY."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the directory, the limiters, and what the alerts fire at."""
+        """Take the directory, the limiters, and the thresholds of the alerts."""
+        parser.description = _(self.help)
         parser.add_argument("directory", metavar="DIRECTORY", type=Path)
-        parser.add_argument("limiters", nargs="*", metavar="LIMITER", help="only these; without any, all limiters")
-        parser.add_argument("--title", default="Rate limits", help="the dashboard's title (default: Rate limits)")
+        parser.add_argument(
+            "limiters", nargs="*", metavar="LIMITER", help=_("only these limiters (default: all limiters)")
+        )
+        parser.add_argument("--title", default="Rate limits", help=_("title of the dashboard (default: %(default)s)"))
         parser.add_argument(
             "--label",
             action="append",
             default=[],
             type=_label,
             metavar="NAME=VALUE",
-            help="look only at series with this label, such as job=shop; may be repeated",
+            help=_("query only series with this label, for example job=shop (can be repeated)"),
         )
         for field in fields(Thresholds):
-            text = f"alert above this {HELP[field.name]} (default: {field.default})"
             parser.add_argument(
-                f"--{field.name}", type=float, default=field.default, metavar="N", help=text.replace("%", "%%")
+                f"--{field.name}", type=float, default=field.default, metavar="N", help=_(HELP[field.name])
             )
 
     def handle(self, *, directory: Path, limiters: list[str], title: str, label: Any, **options: Any) -> None:
@@ -56,7 +71,7 @@ class Command(BaseCommand):
         try:
             chosen = watched(limiters)
         except LookupError as error:
-            raise CommandError(error.args[0]) from error
+            raise CommandError(localized(reason_of(error))) from error
         expressions = Expressions(dict(label))
         thresholds = Thresholds(**{field.name: options[field.name] for field in fields(Thresholds)})
         alerts = alert_rules(chosen, expressions, thresholds)
@@ -66,11 +81,18 @@ class Command(BaseCommand):
             (directory / ALERTS).write_text(yaml.safe_dump(alerts, sort_keys=False, width=120))
         except OSError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{directory / DASHBOARD} and {directory / ALERTS}: {len(chosen)} limiters.")
+        message = ngettext(
+            "Wrote %(dashboard)s and %(alerts)s for %(number)s limiter.",
+            "Wrote %(dashboard)s and %(alerts)s for %(number)s limiters.",
+            len(chosen),
+            dashboard=str(directory / DASHBOARD),
+            alerts=str(directory / ALERTS),
+        )
+        self.stdout.write(localized(message))
 
 
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier() or not name.isascii():
-        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise ArgumentTypeError(_("%(text)r is not NAME=VALUE") % {"text": text})
     return name, value

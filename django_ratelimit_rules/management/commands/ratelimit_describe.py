@@ -1,4 +1,4 @@
-"""``ratelimit_describe [LIMITER ...]``: the limits that clients meet, as Markdown or OpenAPI, to be published."""
+"""``ratelimit_describe [LIMITER ...]``: the limits of clients as Markdown or OpenAPI, for publication."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ...http.published_limits import as_markdown, as_openapi, public_limits
+from ...rulesets.reasons import reason_of
+from ...runtime.language import localized
 
 
 class Command(BaseCommand):
     """Write the description to the standard output."""
 
-    help = "Describe the limits in force for those who meet them. Tells no skip rules, log rules, notes or conditions."
+    help = gettext_noop(
+        "Describe the limits in force for clients. Skip rules, log rules, notes and conditions are left out."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the names of limiters, and the format."""
+        parser.description = _(self.help)
         parser.add_argument(
-            "limiters", nargs="*", metavar="LIMITER", help="limiters to tell about; all when none is named"
+            "limiters", nargs="*", metavar="LIMITER", help=_("limiters to describe (default: all limiters)")
         )
         parser.add_argument("--format", choices=("markdown", "openapi"), default="markdown")
 
     def handle(self, *, limiters: list[str], format: str, **options: Any) -> None:
-        """Write it."""
+        """Write the description, or report a limiter that does not exist."""
         try:
             limits = public_limits(limiters)
         except LookupError as error:
-            raise CommandError(error.args[0]) from error
+            raise CommandError(localized(reason_of(error))) from error
         self.stdout.write(as_openapi(limits) if format == "openapi" else as_markdown(limits), ending="")

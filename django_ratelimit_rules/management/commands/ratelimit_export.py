@@ -1,4 +1,4 @@
-"""``ratelimit_export [LIMITER ...]``: the admin's rules as YAML, always in the same order."""
+"""``ratelimit_export [LIMITER ...]``: the admin's rules as YAML, in a fixed order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from ...rulesets import text as ruleset_text
 
@@ -13,19 +15,27 @@ from ...rulesets import text as ruleset_text
 class Command(BaseCommand):
     """Write the admin tier to the standard output."""
 
-    help = "Write the admin's rulesets as YAML, for ratelimit_plan, ratelimit_apply or RATELIMIT_RULES_FILE."
+    help = gettext_noop(
+        "Write the admin's rulesets as YAML, for ratelimit_plan, ratelimit_apply or RATELIMIT_RULES_FILE."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the names of rulesets."""
-        parser.add_argument("limiters", nargs="*", metavar="LIMITER", help="rulesets to write; all when none is named")
+        parser.description = _(self.help)
+        parser.add_argument(
+            "limiters", nargs="*", metavar="LIMITER", help=_("rulesets to write (default: all rulesets)")
+        )
 
     def handle(self, *, limiters: list[str], **options: Any) -> None:
-        """Write the text; refuse names that there are not, which a script would take for empty rulesets."""
+        """Write the YAML. Reject unknown names, because a script would take them for empty rulesets."""
         if not limiters:
             self.stdout.write(ruleset_text.stored_text(), ending="")
             return
-        said = ruleset_text.stored(limiters)
-        missing = [name for name in limiters if name not in said]
+        rulesets = ruleset_text.stored(limiters)
+        missing = [name for name in limiters if name not in rulesets]
         if missing:
-            raise CommandError(f"the admin has no ruleset {', '.join(missing)}")
-        self.stdout.write(ruleset_text.dump(said), ending="")
+            message = ngettext(
+                "The admin has no ruleset %(names)s.", "The admin has no rulesets %(names)s.", len(missing)
+            )
+            raise CommandError(message % {"names": ", ".join(missing)})
+        self.stdout.write(ruleset_text.dump(rulesets), ending="")

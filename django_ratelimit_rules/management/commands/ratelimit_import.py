@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
+from ...engine.messages import ngettext
 from ...legacy import drafts
+from ...runtime.language import localized
 
-# Loaded by name, because each needs its library, which a project need not have.
+# Loaded by name, because each reader needs its library, which a project may not have installed.
 READERS = {
     "django-ratelimit": "django_ratelimit_rules.contrib.django_ratelimit_rates",
     "drf": "django_ratelimit_rules.contrib.rest_framework_rates",
@@ -19,27 +23,34 @@ READERS = {
 
 
 class Command(BaseCommand):
-    """Write the drafts to the standard output, or to a file that is not there yet."""
+    """Write the drafts to the standard output, or to a new file."""
 
-    help = "Read the rates of another limiter from views and settings, and write equivalent draft rules as YAML."
+    help = gettext_noop(
+        "Read the rates of another limiter from views and settings, and write equivalent draft rules as YAML."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take where to read, and where to write."""
+        """Take the source and the file to write."""
+        parser.description = _(self.help)
         parser.add_argument("--from", dest="source", choices=sorted(READERS), required=True)
-        parser.add_argument("--output", metavar="FILE", type=Path, help="a new file; without it the standard output")
+        parser.add_argument(
+            "--output", metavar="FILE", type=Path, help=_("new file to write (default: the standard output)")
+        )
 
     def handle(self, *, source: str, output: Path | None, **options: Any) -> None:
-        """Write them."""
+        """Write the drafts. Report a library that is not installed, and a file that exists."""
         try:
             reader = import_module(READERS[source])
         except ModuleNotFoundError as error:
             if str(error.name).startswith("django_ratelimit_rules"):
                 raise
-            raise CommandError(f"{source} is not installed here: {error}.") from error
-        found = reader.drafts()
-        if not found:
-            self.stderr.write(f"Nothing of {source} was found in the views and settings of this project.")
-        text = drafts.write(found, reader.HEADING)
+            message = _("%(library)s is not installed here: %(error)s.")
+            raise CommandError(message % {"library": source, "error": error}) from error
+        rulesets = reader.drafts()
+        if not rulesets:
+            message = _("No rates of %(library)s were found in the views and settings of this project.")
+            self.stderr.write(message % {"library": source})
+        text = drafts.write(rulesets, reader.HEADING)
         if output is None:
             self.stdout.write(text, ending="")
             return
@@ -48,4 +59,10 @@ class Command(BaseCommand):
                 file.write(text)
         except OSError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{output}: {len(found)} rulesets. Read it, then ratelimit_plan {output}")
+        written = ngettext(
+            "Wrote %(number)s ruleset to %(file)s. Review the file, then run: ratelimit_plan %(file)s",
+            "Wrote %(number)s rulesets to %(file)s. Review the file, then run: ratelimit_plan %(file)s",
+            len(rulesets),
+            file=str(output),
+        )
+        self.stdout.write(localized(written))

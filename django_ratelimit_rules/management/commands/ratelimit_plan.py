@@ -1,4 +1,4 @@
-"""``ratelimit_plan FILE``: what ``ratelimit_apply FILE`` would change. Exit status 2 when it would, 0 when not."""
+"""``ratelimit_plan FILE``: the changes that ``ratelimit_apply FILE`` would make. Exit status 2 for changes, else 0."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ...exceptions import InvalidRulesFile
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import text as ruleset_text
+from ...rulesets.reasons import reason_of
+from ...runtime.language import localized
 
 
 class Command(BaseCommand):
     """Compare a file with the admin tier."""
 
-    help = "Show what ratelimit_apply FILE would change. Exit status: 0 nothing, 2 something, 1 the file has an error."
+    help = gettext_noop(
+        "Show the changes that ratelimit_apply FILE would make. Exit status: 0 for no changes, 2 for changes, 1 for an"
+        " error in the file."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the file."""
+        parser.description = _(self.help)
         parser.add_argument("file", metavar="FILE")
         parser.add_argument(
-            "--prune", action="store_true", help="also list as deleted the rulesets that the file does not name"
+            "--prune", action="store_true", help=_("also delete rulesets that the file does not contain")
         )
 
     def handle(self, *, file: str, prune: bool, **options: Any) -> None:
@@ -30,7 +38,7 @@ class Command(BaseCommand):
         try:
             rulesets = ruleset_text.load_file(file)
         except InvalidRulesFile as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(localized(reason_of(error))) from error
         changes = ruleset_diff.compare(
             ruleset_text.stored(None if prune else rulesets),
             {name: ruleset_text.of_tier(tier) for name, tier in rulesets.items()},
@@ -38,4 +46,4 @@ class Command(BaseCommand):
         if changes:
             self.stdout.write(ruleset_diff.as_text(changes), ending="")
             sys.exit(2)
-        self.stdout.write("Nothing would change.")
+        self.stdout.write(_("Nothing would change."))

@@ -1,4 +1,4 @@
-"""``ratelimit_replay --traffic FILE``: what a draft, or the live rules, would have done to recorded traffic."""
+"""``ratelimit_replay --traffic FILE``: the effect of a draft or of the live rules on recorded traffic."""
 
 from __future__ import annotations
 
@@ -6,71 +6,87 @@ import gc
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ...engine import Ruleset
 from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...replay import drafts, replay, text_report
 from ...rulesets import file as rules_file
+from ...rulesets.reasons import reason_of
 from ...rulesets.tiers import Tier
+from ...runtime.language import localized
 from ._traffic import RECORD, opened
 
 
 class Command(BaseCommand):
-    """Run rules over traffic, and print what they did. Nothing is counted anywhere else, and nothing is written."""
+    """Run rules over traffic, and print their effect. Live counters stay unchanged, and nothing is written."""
 
-    help = (
-        "Run rules over recorded traffic, on its own clock and in memory: what each rule would have done, who would"
-        " have been blocked, when and for how long, and what is different from the live rules."
+    help = gettext_noop(
+        "Run rules over recorded traffic, in memory and with the times of the traffic. Show the effect of each rule,"
+        " the blocked clients with times and durations, and the differences from the live rules."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take rules and traffic."""
+        parser.description = _(self.help)
         parser.add_argument(
             "--traffic",
             required=True,
             metavar="FILE",
-            help="An access log of Apache or nginx (combined or common), or JSON lines; may be compressed by gzip; -"
-            f" for the standard input; {RECORD} for what RATELIMIT_RULES_RECORD recorded.",
+            help=_(
+                "An access log of Apache or nginx (combined or common) or JSON lines, with or without gzip. Use - for"
+                " the standard input, and %(record)s for the record of RATELIMIT_RULES_RECORD."
+            )
+            % {"record": RECORD},
         )
-        parser.add_argument("--rules", metavar="FILE", help="A draft, YAML or JSON; without it the live rules are run.")
-        parser.add_argument("--limiter", metavar="NAME", help="Only this one; needed where a log could belong to many.")
+        parser.add_argument("--rules", metavar="FILE", help=_("A draft in YAML or JSON (default: the live rules)."))
+        parser.add_argument(
+            "--limiter", metavar="NAME", help=_("Replay only this limiter. Required if a log could belong to several.")
+        )
         parser.add_argument(
             "--as",
             dest="tier",
             choices=[Tier.ADMIN.value, Tier.FILE.value],
             default=Tier.ADMIN.value,
-            help="Which tier the draft would replace; the others stay (default: admin).",
+            help=_("The tier that the draft would replace. Other tiers stay (default: %(default)s)."),
         )
-        parser.add_argument("--enforce", action="store_true", help="Run rulesets that do not enforce as if they did.")
-        parser.add_argument("--top", type=int, default=20, metavar="N", help="How many clients to show (default: 20).")
-        parser.add_argument("--spells", action="store_true", help="Show each time for which they were blocked.")
-        parser.add_argument("--no-progress", dest="progress", action="store_false", help="Show no progress bar.")
+        parser.add_argument("--enforce", action="store_true", help=_("Run all rulesets in mode enforce."))
+        parser.add_argument(
+            "--top", type=int, default=20, metavar="N", help=_("The number of clients to show (default: %(default)s).")
+        )
+        parser.add_argument("--spells", action="store_true", help=_("Show each period in which a client was blocked."))
+        parser.add_argument("--no-progress", dest="progress", action="store_false", help=_("Show no progress bar."))
 
     def handle(self, *, traffic: str, limiter: str | None, progress: bool, top: int, **options: Any) -> None:
-        """Replay, then print."""
+        """Replay the traffic, then print the report."""
         rules = self._rules(options["rules"], Tier(options["tier"]), limiter)
         lives = drafts.live(rules) if options["rules"] or options["enforce"] else {}
-        # Millions of texts and no cycles: looking for some among all of Django's objects takes a third of the time.
+        # Freeze the existing objects, because millions of strings without cycles trigger the collector. It would search
+        # all of Django's objects, which takes a third of the time.
         gc.freeze()
         try:
             with opened(traffic, [*rules.values(), *lives.values()], self.stderr if progress else None) as reader:
                 if len(rules) > 1 and not reader.names_limiters:
-                    raise CommandError(f"Which limiter is this traffic for? Give --limiter, one of {', '.join(rules)}.")
+                    message = _("This traffic could belong to several limiters. Add --limiter, one of %(names)s.")
+                    raise CommandError(message % {"names": ", ".join(rules)})
                 report = replay(rules, lives, reader, enforce=options["enforce"])
         except (OSError, EOFError, CountersUnavailable) as error:
-            raise CommandError(f"{traffic}: {error}") from error
+            raise CommandError(f"{traffic}: {localized(reason_of(error))}") from error
         finally:
             gc.unfreeze()
         for line in text_report.lines(report, top, options["spells"]):
-            self.stdout.write(line)
+            self.stdout.write(localized(line))
 
     def _rules(self, file: str | None, tier: Tier, limiter: str | None) -> dict[str, Ruleset]:
         try:
-            found = drafts.drafts(rules_file.read(file), tier) if file else drafts.live()
+            rulesets = drafts.drafts(rules_file.read(file), tier) if file else drafts.live()
         except InvalidRulesFile as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(localized(reason_of(error))) from error
         if limiter is not None:
-            found = {name: ruleset for name, ruleset in found.items() if name == limiter}
-        if not found:
-            raise CommandError(f"There are no {'rules' if limiter is None else f'rules for {limiter}'} to replay.")
-        return found
+            rulesets = {name: ruleset for name, ruleset in rulesets.items() if name == limiter}
+            if not rulesets:
+                raise CommandError(_("There are no rules for %(limiter)s to replay.") % {"limiter": limiter})
+        if not rulesets:
+            raise CommandError(_("There are no rules to replay."))
+        return rulesets

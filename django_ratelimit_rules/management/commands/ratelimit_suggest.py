@@ -1,4 +1,4 @@
-"""``ratelimit_suggest``: how many calls clients make, and which limit refuses which share of them."""
+"""``ratelimit_suggest``: the number of calls of clients, and the limits that block given shares of clients."""
 
 from __future__ import annotations
 
@@ -6,45 +6,73 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from ... import rulesets
 from ...engine import Ruleset
+from ...engine.messages import ngettext
 from ...exceptions import CountersUnavailable
 from ...monitoring import fullest_counters
 from ...replay import distribution, drafts, suggestion_text
 from ...replay.distribution import Distribution
 from ...rulesets import file as rules_file
+from ...rulesets.reasons import reason_of
+from ...runtime.language import localized
 from ._traffic import RECORD, opened
 
 
 class Command(BaseCommand):
-    """Print distributions, and limits for shares of refused clients, one of them as a draft rule."""
+    """Print distributions and the limits for shares of blocked clients. Print one limit as a draft rule."""
 
-    help = (
-        "Tell how many calls clients make in a period, and the limit that refuses a share of them, as a table and as a"
-        " draft rule. From recorded traffic, or from the live counters of a rule, such as a log rule's."
+    help = gettext_noop(
+        "Show the number of calls of clients in a period. Show the limit that blocks a share of clients, as a table and"
+        " as a draft rule. The source is recorded traffic or the live counters of a rule, for example a log rule."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what to measure, and where."""
-        parser.add_argument("limiter", help="Whose traffic this is.")
+        """Take the limiter, the traffic, and the counters to measure."""
+        parser.description = _(self.help)
+        parser.add_argument("limiter", help=_("The limiter that this traffic belongs to."))
         parser.add_argument(
             "--traffic",
             metavar="FILE",
-            help=f"As for ratelimit_replay: a log, JSON lines, - or {RECORD}. Without it --rule's counters are read.",
+            help=_(
+                "A log, JSON lines, - or %(record)s, as for ratelimit_replay (default: the live counters of --rule)."
+            )
+            % {"record": RECORD},
         )
-        parser.add_argument("--rule", metavar="NAME", help="Measure what this rule counts, in force or in --rules.")
-        parser.add_argument("--rules", metavar="FILE", help="A draft that has --rule.")
-        parser.add_argument("--by", action="append", metavar="PROPERTY", help="By this (default: ip); may be repeated.")
-        parser.add_argument("--period", action="append", help="In this time (default: 1m); may be repeated.")
-        parser.add_argument("--match", type=json.loads, default={}, metavar="JSON", help="Only what matches this.")
-        parser.add_argument("--refuse", type=float, default=1.0, metavar="PERCENT", help="Of all clients (default: 1).")
-        parser.add_argument("--no-progress", dest="progress", action="store_false", help="Show no progress bar.")
+        parser.add_argument(
+            "--rule", metavar="NAME", help=_("Count as this rule does. It must be in force or in --rules.")
+        )
+        parser.add_argument("--rules", metavar="FILE", help=_("A draft that contains --rule."))
+        parser.add_argument(
+            "--by",
+            action="append",
+            metavar="PROPERTY",
+            help=_("Count by this property (default: ip). Can be repeated."),
+        )
+        parser.add_argument("--period", action="append", help=_("Count in this period (default: 1m). Can be repeated."))
+        parser.add_argument(
+            "--match",
+            type=json.loads,
+            default={},
+            metavar="JSON",
+            help=_("Count only calls that match these conditions."),
+        )
+        parser.add_argument(
+            "--refuse",
+            type=float,
+            default=1.0,
+            metavar="PERCENT",
+            help=_("Block this percentage of all clients (default: 1)."),
+        )
+        parser.add_argument("--no-progress", dest="progress", action="store_false", help=_("Show no progress bar."))
 
     def handle(self, *, limiter: str, traffic: str | None, refuse: float, progress: bool, **options: Any) -> None:
-        """Measure, then print."""
+        """Measure the traffic or counters, then print the distributions."""
         if not 0 <= refuse <= 100:
-            raise CommandError("--refuse takes a percentage from 0 to 100.")
+            raise CommandError(_("--refuse must be a percentage from 0 to 100."))
         try:
             ruleset = (
                 _of_rule(limiter, options)
@@ -55,39 +83,47 @@ class Command(BaseCommand):
             )
             if traffic is not None:
                 with opened(traffic, [ruleset], self.stderr if progress else None) as reader:
-                    found, untold = distribution.measure(ruleset, reader)
+                    distributions, missing = distribution.measure(ruleset, reader)
                 bad = reader.bad.total
             elif options["rule"] and not options["rules"]:
-                found, untold, bad = [self._of_counters(ruleset)], [], 0
+                distributions, missing, bad = [self._of_counters(ruleset)], [], 0
             else:
-                raise CommandError("Give --traffic, or a --rule in force whose counters are to be read.")
+                raise CommandError(_("Add --traffic, or add --rule with a rule in force to read its counters."))
         except (OSError, EOFError, LookupError, CountersUnavailable, TypeError, ValueError) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(localized(reason_of(error))) from error
         if bad:
-            self.stdout.write(f"{bad:,} lines could not be read; ratelimit_replay names them.\n")
-        for name in untold:
-            self.stdout.write(f"This traffic does not contain {name}, so it is treated as missing.\n")
-        for each in found:
-            for line in suggestion_text.lines(each, refuse):
-                self.stdout.write(line)
-            if each.busiest:
-                self.stdout.write(f"\n{suggestion_text.draft(limiter, each, refuse)}")
+            message = ngettext(
+                "%(number)s line could not be read. Run ratelimit_replay to list it.",
+                "%(number)s lines could not be read. Run ratelimit_replay to list them.",
+                bad,
+            )
+            self.stdout.write(localized(message))
+        for name in missing:
+            template = _("This traffic does not contain %(name)s, so it is treated as missing.")
+            self.stdout.write(template % {"name": name})
+        for measured in distributions:
+            for line in suggestion_text.lines(measured, refuse):
+                self.stdout.write(localized(line))
+            if measured.busiest:
+                self.stdout.write(f"\n{suggestion_text.draft(limiter, measured, refuse)}")
 
     def _of_counters(self, ruleset: Ruleset) -> Distribution:
         rule = ruleset.rules[-1]
         if not rule.counts:
-            raise LookupError(f"rule {rule.name} counts nothing")
+            raise LookupError(_("Rule %(rule)s counts nothing.") % {"rule": rule.name})
         counted, complete = fullest_counters.pressures(ruleset.limiter, rule.name)
         if not complete:
-            self.stdout.write("There are more counters than were looked at.")
+            self.stdout.write(_("Only some of the counters were read, because there are too many."))
         return distribution.of_counters(rule, counted)
 
 
 def _of_rule(limiter: str, options: dict[str, Any]) -> Ruleset:
-    found = rulesets.get(limiter)
+    ruleset = rulesets.get(limiter)
     if options["rules"]:
-        said = rules_file.read(options["rules"])
-        if limiter not in said:
-            raise LookupError(f"{options['rules']} has no limiter {limiter}")
-        found = drafts.drafts(said)[limiter]
-    return distribution.only(found, options["rule"])
+        draft = rules_file.read(options["rules"])
+        if limiter not in draft:
+            raise LookupError(
+                _("%(file)s has no limiter %(limiter)s.") % {"file": options["rules"], "limiter": limiter}
+            )
+        ruleset = drafts.drafts(draft)[limiter]
+    return distribution.only(ruleset, options["rule"])
