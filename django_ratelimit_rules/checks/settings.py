@@ -20,7 +20,7 @@ from ..engine.rules import check_name
 from ..exceptions import InvalidRule, InvalidRulesFile
 from ..identifiers.client_ip import UNIX
 from ..rulesets import file as rules_file
-from ..rulesets.reasons import reason_of
+from ..rulesets.reasons import message_of
 from ..runtime.language import localized
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def fault_of_file(name: str, value: Any) -> str | None:
         rules_file.read(value)
     except (InvalidRulesFile, TypeError) as error:
         message = _("%(setting)s is rejected as a whole: %(reason)s.")
-        return message % {"setting": name, "reason": localized(reason_of(error))}
+        return message % {"setting": name, "reason": localized(message_of(error))}
     return None
 
 

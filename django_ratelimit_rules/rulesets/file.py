@@ -32,7 +32,7 @@ from ..engine import (
 from ..engine.messages import _, ngettext
 from ..engine.rules import check_name
 from ..exceptions import InvalidRule, InvalidRulesFile
-from .reasons import reason_of
+from .reasons import message_of
 from .tiers import TierRules, tier_rules
 
 Stamp = tuple[int, int, int]
@@ -127,7 +127,7 @@ class RulesFile:
         try:
             check_name(name, "limiter")
         except InvalidRule as error:
-            raise self._error(name_node, reason_of(error)) from error
+            raise self._error(name_node, message_of(error)) from error
         if isinstance(fields, list):
             return self._tier(node, fields, node, {})
         if not isinstance(fields, dict):
@@ -184,11 +184,11 @@ class RulesFile:
                 if self.check:
                     self.check(made[-1])
             except (TypeError, ValueError) as error:
-                raise self._error(self._field_node(rule_node, error), reason_of(error)) from error
+                raise self._error(self._field_node(rule_node, error), message_of(error)) from error
         try:
             return tier_rules(made, **{name: fields[name] for name in FIELDS if name != "rules" and fields.get(name)})
         except InvalidRule as error:
-            raise self._error(self._field_node(whole, error), reason_of(error)) from error
+            raise self._error(self._field_node(whole, error), message_of(error)) from error
 
     def _field_node(self, node: yaml.Node, error: Exception) -> yaml.Node:
         """Return the node of the field that an error is about. Otherwise returns the node of the rule or ruleset."""

@@ -24,7 +24,7 @@ from ..models import Rule as RuleRow
 from ..models import Ruleset as RulesetRow
 from ..runtime.clock import clock
 from . import limiter_names
-from .reasons import reason_of
+from .reasons import message_of
 from .tiers import (
     Tier,
     TierRules,
@@ -76,7 +76,7 @@ def _fault_of(name: str) -> str | None:
     try:
         registry.find(name)
     except UnknownProperty as error:
-        return reason_of(error)
+        return message_of(error)
     return None
 
 
@@ -88,7 +88,7 @@ def _unreadable(row: RuleRow, error: Exception) -> Finding:
     return Finding(
         row.name,
         "unreadable",
-        _("cannot be read: %(reason)s", reason=reason_of(error)),
+        _("cannot be read: %(reason)s", reason=message_of(error)),
         _("It is not in force. It was written without the admin, or by another version of this app."),
         _("Correct it on the ruleset's page, or delete it."),
         Severity.ERROR,

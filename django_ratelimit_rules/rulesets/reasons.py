@@ -6,7 +6,7 @@ from ..engine.messages import Message, _
 from ..exceptions import InvalidRule
 
 
-def reason_of(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the same words as ``str(error)``, as a message if the exception was made from a message."""
     if isinstance(error, InvalidRule):
         if error.rule:

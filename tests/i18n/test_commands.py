@@ -9,7 +9,7 @@ from django.utils import translation
 from django_ratelimit_rules.engine.messages import Catalogue, translate
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.rulesets.file import read_text
-from django_ratelimit_rules.rulesets.reasons import reason_of
+from django_ratelimit_rules.rulesets.reasons import message_of
 from tests.i18n.__main__ import LANGUAGES
 
 APP = "django_ratelimit_rules"
@@ -43,5 +43,5 @@ def test_an_error_of_a_rules_file_is_english_and_can_be_translated_with_all_its_
     with translation.override("de"), pytest.raises(InvalidRulesFile) as raised:
         read_text(text, "rules.yaml")
     assert english in str(raised.value)
-    assert reason_of(raised.value) == str(raised.value)
-    assert translated in translate(reason_of(raised.value), MARKED)
+    assert message_of(raised.value) == str(raised.value)
+    assert translated in translate(message_of(raised.value), MARKED)

@@ -14,8 +14,9 @@ from ...exceptions import InvalidRulesFile
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import history
 from ...rulesets import text as ruleset_text
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
+from ._changes import as_lines
 
 
 class Command(BaseCommand):
@@ -44,6 +45,6 @@ class Command(BaseCommand):
             author = history.Author(user=user, action=f"ratelimit_apply {file}", reason=reason)
             names = history.apply(rulesets, author, prune=prune)
         except (InvalidRulesFile, DatabaseError) as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         changes = ruleset_diff.compare(before, ruleset_text.stored(names))
-        self.stdout.write(ruleset_diff.as_text(changes) or _("Nothing changed.") + "\n", ending="")
+        self.stdout.write(as_lines(changes) or _("Nothing changed.") + "\n", ending="")

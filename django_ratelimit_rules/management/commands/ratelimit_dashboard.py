@@ -18,7 +18,7 @@ from ...monitoring.dashboard.alerts import Thresholds, alert_rules
 from ...monitoring.dashboard.grafana import dashboard
 from ...monitoring.dashboard.promql import Expressions
 from ...monitoring.dashboard.watched import watched
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 DASHBOARD, ALERTS = "ratelimit-dashboard.json", "ratelimit-alerts.yml"
@@ -71,7 +71,7 @@ class Command(BaseCommand):
         try:
             chosen = watched(limiters)
         except LookupError as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         expressions = Expressions(dict(label))
         thresholds = Thresholds(**{field.name: options[field.name] for field in fields(Thresholds)})
         alerts = alert_rules(chosen, expressions, thresholds)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from ...http.published_limits import as_markdown, as_openapi, public_limits
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 
@@ -34,5 +34,5 @@ class Command(BaseCommand):
         try:
             limits = public_limits(limiters)
         except LookupError as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         self.stdout.write(as_openapi(limits) if format == "openapi" else as_markdown(limits), ending="")

@@ -13,8 +13,9 @@ from django.utils.translation import gettext_noop
 from ...exceptions import InvalidRulesFile
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import text as ruleset_text
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
+from ._changes import as_lines
 
 
 class Command(BaseCommand):
@@ -38,12 +39,12 @@ class Command(BaseCommand):
         try:
             rulesets = ruleset_text.load_file(file)
         except InvalidRulesFile as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         changes = ruleset_diff.compare(
             ruleset_text.stored(None if prune else rulesets),
             {name: ruleset_text.of_tier(tier) for name, tier in rulesets.items()},
         )
         if changes:
-            self.stdout.write(ruleset_diff.as_text(changes), ending="")
+            self.stdout.write(as_lines(changes), ending="")
             sys.exit(2)
         self.stdout.write(_("Nothing would change."))

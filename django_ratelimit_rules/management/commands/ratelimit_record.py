@@ -10,7 +10,7 @@ from django.utils.translation import gettext_noop
 
 from ...exceptions import CountersUnavailable
 from ...monitoring import recording
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 
@@ -30,4 +30,4 @@ class Command(BaseCommand):
                 for line in lines:
                     self.stdout.write(line)
         except CountersUnavailable as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error

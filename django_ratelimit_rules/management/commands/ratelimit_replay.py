@@ -13,7 +13,7 @@ from ...engine import Ruleset
 from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...replay import drafts, replay, text_report
 from ...rulesets import file as rules_file
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...rulesets.tiers import Tier
 from ...runtime.language import localized
 from ._traffic import RECORD, opened
@@ -72,7 +72,7 @@ class Command(BaseCommand):
                     raise CommandError(message % {"names": ", ".join(rules)})
                 report = replay(rules, lives, reader, enforce=options["enforce"])
         except (OSError, EOFError, CountersUnavailable) as error:
-            raise CommandError(f"{traffic}: {localized(reason_of(error))}") from error
+            raise CommandError(f"{traffic}: {localized(message_of(error))}") from error
         finally:
             gc.unfreeze()
         for line in text_report.lines(report, top, options["spells"]):
@@ -82,7 +82,7 @@ class Command(BaseCommand):
         try:
             rulesets = drafts.drafts(rules_file.read(file), tier) if file else drafts.live()
         except InvalidRulesFile as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         if limiter is not None:
             rulesets = {name: ruleset for name, ruleset in rulesets.items() if name == limiter}
             if not rulesets:

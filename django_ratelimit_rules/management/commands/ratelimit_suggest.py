@@ -17,7 +17,7 @@ from ...monitoring import fullest_counters
 from ...replay import distribution, drafts, suggestion_text
 from ...replay.distribution import Distribution
 from ...rulesets import file as rules_file
-from ...rulesets.reasons import reason_of
+from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 from ._traffic import RECORD, opened
 
@@ -90,7 +90,7 @@ class Command(BaseCommand):
             else:
                 raise CommandError(_("Add --traffic, or add --rule with a rule in force to read its counters."))
         except (OSError, EOFError, LookupError, CountersUnavailable, TypeError, ValueError) as error:
-            raise CommandError(localized(reason_of(error))) from error
+            raise CommandError(localized(message_of(error))) from error
         if bad:
             message = ngettext(
                 "%(number)s line could not be read. Run ratelimit_replay to list it.",
