@@ -80,7 +80,7 @@ def _order_messages(rules: Sequence[str] | None) -> Messages:
     return [
         CheckWarning(
             _order_message(rules),
-            hint=_("List it after AuthenticationMiddleware, which sets the user that rules by user count."),
+            hint=_("List it after AuthenticationMiddleware, which sets the user of the request."),
             id="ratelimit_rules.W003",
         )
     ]

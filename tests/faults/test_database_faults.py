@@ -186,7 +186,7 @@ def test_a_database_that_goes_away_leaves_the_last_good_rules(tmp_path, states, 
     away = file.parent.rename(tmp_path / "away")
     # News, after which every process wants to load.
     current().announce()
-    wait_until(lambda: "last good ones" in process.logged(), what="the reload")
+    wait_until(lambda: "last good rules" in process.logged(), what="the reload")
     assert process.get()[:2] == (200, BOTH)
     with contextlib.closing(sqlite3.connect(away / file.name)) as database, database:
         database.execute("UPDATE django_ratelimit_rules_rule SET enabled = 0")
