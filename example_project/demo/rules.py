@@ -1,8 +1,14 @@
-"""The rules that the demo starts with. They go into the database; from then on the admin is the place to edit them.
+"""The rules that the demo starts with. They are written to the database, and edited in the admin from then on.
 
-Together they show each action: limits alone and side by side, a ``log`` rule that tries a lower threshold beside the
-limit it may replace, a bypass that ``log`` counts before ``skip`` lets it through; a limiter on trial, a rule that has
-expired and one that is switched off. What operators changed since is told by :mod:`.story`.
+Together they show each action:
+
+- limits, alone and together
+- a ``log`` rule that tries a lower threshold before it replaces a limit
+- a bypass that ``log`` counts before ``skip`` allows it
+- a limiter in dry run
+- an expired rule and a disabled rule
+
+:mod:`.story` makes the later changes.
 """
 
 from __future__ import annotations
@@ -19,10 +25,10 @@ from django_ratelimit_rules.rulesets import history
 from .people import ADMIN
 
 MINUTE, HOUR = 60, 3600
-# When all this was written, as the history tells it.
+# The age of the first version in the history.
 INSTALLED = timedelta(days=12)
 
-# Those who hold the bypass header, and the archive's crawlers by their network.
+# Clients with the bypass header, and the archive's crawlers by their network.
 WELCOME = [{"bypass": True}, {"ip": {"cidr": "100.115.218.0/24"}}]
 
 SITE: list[dict[str, Any]] = [
@@ -30,7 +36,7 @@ SITE: list[dict[str, Any]] = [
         "name": "operators",
         "action": "skip",
         "match": {"path": {"prefix": ["/admin/", "/metrics", "/static/", "/favicon.ico"]}},
-        "description": "Whatever the rules below say, they can be repaired in the admin.",
+        "description": "Keeps the admin reachable, so that a bad rule below can be repaired there.",
     },
     {
         "name": "welcome_seen",
@@ -39,9 +45,9 @@ SITE: list[dict[str, Any]] = [
         "characteristics": ["ip"],
         "limit": 10,
         "period": HOUR,
-        "description": "Counts what the next rule lets through; never blocks.",
+        "description": "Counts the requests that the next rule skips. Never blocks.",
     },
-    {"name": "welcome", "action": "skip", "match": WELCOME, "description": "The bypass: no rule below sees them."},
+    {"name": "welcome", "action": "skip", "match": WELCOME, "description": "Bypasses all rules below."},
     {
         "name": "crawler_limit",
         "action": "log",
@@ -49,7 +55,7 @@ SITE: list[dict[str, Any]] = [
         "characteristics": ["header.user-agent"],
         "limit": 50,
         "period": HOUR,
-        "description": "One crawler is one client, however many addresses it uses.",
+        "description": "Counts a crawler as one client, even if it uses many addresses.",
         "owner": "web@example.org",
         "ticket": "INC-41",
     },
@@ -60,7 +66,7 @@ SITE: list[dict[str, Any]] = [
         "limit": 20,
         "period": HOUR,
         "ban_for": 15 * MINUTE,
-        "description": "Programs that do not say who they are.",
+        "description": "Programs that send no user agent.",
     },
     {
         "name": "download_limit",
@@ -85,7 +91,7 @@ SITE: list[dict[str, Any]] = [
         "characteristics": ["ip"],
         "limit": 50,
         "period": MINUTE,
-        "description": "Whom would a threshold of 50 hit? Read it here before it hurts anybody.",
+        "description": "Shows which clients a limit of 50 would block, before it is enforced.",
     },
     {"name": "client_limit", "characteristics": ["ip"], "limit": 60, "period": MINUTE, "owner": "web@example.org"},
 ]
@@ -98,7 +104,7 @@ SEARCH: list[dict[str, Any]] = [
         "period": MINUTE,
         "expires_at": timezone.now() - timedelta(days=3),
         "owner": "docs@example.org",
-        "reason": "The launch of the new docs: everybody searches.",
+        "reason": "The launch of the new docs: visitors search more than usual.",
         "ticket": "OPS-98",
     },
     {"name": "minute_limit", "characteristics": ["ip"], "limit": 20, "period": MINUTE},
@@ -117,7 +123,7 @@ FEEDS: list[dict[str, Any]] = [
     },
 ]
 
-# Counted by outcome, once Django has said that a sign-in failed: to sign in costs nothing.
+# Charged after the response, if Django reports a failed sign-in. A successful sign-in costs nothing.
 LOGIN: list[dict[str, Any]] = [
     {
         "name": "address_limit",
@@ -125,7 +131,7 @@ LOGIN: list[dict[str, Any]] = [
         "limit": 20,
         "period": HOUR,
         "response": {"login": "failed"},
-        "description": "Wrong passwords from one address, for whatever accounts.",
+        "description": "Wrong passwords from one address, for any accounts.",
     },
     {
         "name": "account_limit",
@@ -133,7 +139,7 @@ LOGIN: list[dict[str, Any]] = [
         "limit": 5,
         "period": 10 * MINUTE,
         "response": {"login": "failed"},
-        "description": "Guesses at one account. By address as well, or anybody could lock others out of theirs.",
+        "description": "Guesses at one account. Counts by address too, so that an attacker cannot lock the owner out.",
     },
 ]
 
@@ -147,9 +153,9 @@ STATUS: list[dict[str, Any]] = [{"name": "status_limit", "characteristics": ["ip
 RULESETS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "site": ("Every request, through the middleware.", SITE),
     "search": ("The public search, and the tags of the blog.", SEARCH),
-    "feeds": ("The feeds of the blog. On trial: counted, and nobody is blocked.", FEEDS),
+    "feeds": ("The feeds of the blog. In dry run: requests are counted, but never blocked.", FEEDS),
     "login": ("Sign-in: only failed attempts count.", LOGIN),
-    "pipelines_create": ("The pipelines API: the organisation and the user must both have room.", PIPELINES),
+    "pipelines_create": ("The pipelines API: a request must pass the organisation's limit and the user's.", PIPELINES),
     "status": ("An async view.", STATUS),
 }
 MODES = {"feeds": "dry_run"}
@@ -157,7 +163,7 @@ MODES = {"feeds": "dry_run"}
 
 @transaction.atomic
 def install() -> None:
-    """Write the rules of each ruleset that is not there yet; what somebody edited stays."""
+    """Write the rules of each missing ruleset. Existing rulesets stay as they were edited."""
     present = set(Ruleset.objects.values_list("name", flat=True))
     new = [name for name in RULESETS if name not in present]
     with history.changing(new, history.Author(ADMIN, "imported rulesets.yaml", "The limits of the first release.")):

@@ -1,7 +1,4 @@
-"""The site on a port, served by several processes on one listening socket, as a live site is.
-
-A socket and a number of processes go in; nothing comes out until one of them ends or this process is interrupted.
-"""
+"""Serves the site on a port with several processes on one listening socket, like a live site."""
 
 from __future__ import annotations
 
@@ -21,22 +18,22 @@ HOST = "127.0.0.1"
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on this machine; port 0 is any free one. Raises CommandError."""
+    """Return a socket that listens on this machine. Port 0 means any free port. Raises CommandError."""
     try:
         listener = socket.create_server((HOST, port), backlog=128)
     except OverflowError as error:
-        raise CommandError(f"There is no port {port}: use 0 to 65535.") from error
+        raise CommandError(f"{port} is not a valid port. Use 0 to 65535.") from error
     except OSError as error:
-        # OSError's own text repeats the address in a longer form.
+        # Use only the reason, because OSError's own message repeats the address in a longer form.
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise CommandError(f"Port {port} is not free ({reason}). Choose another one: --port {port + 1}") from error
-    # All processes wake up for a connection that only one of them gets; the others must not wait for the next.
+        raise CommandError(f"Port {port} is not free ({reason}). Choose another port: --port {port + 1}") from error
+    # All processes wake up for a new connection, but only one gets it. The others must not block in accept().
     listener.settimeout(0.5)
     return listener
 
 
 def serve(listener: socket.socket, processes: int) -> None:
-    """Serve until a process ends; on the way out stop all of them."""
+    """Serve until a process ends or this process is interrupted, then stop all processes."""
     connections.close_all()
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=_work, args=(listener,), daemon=True) for _ in range(processes)]
@@ -52,7 +49,7 @@ def serve(listener: socket.socket, processes: int) -> None:
 
 
 def _work(listener: socket.socket) -> None:
-    # A terminal sends Ctrl-C to everybody; the parent decides when its workers end.
+    # Ignore Ctrl-C, which a terminal sends to all processes, because the parent stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -60,7 +57,7 @@ def _work(listener: socket.socket) -> None:
 
 
 class SiteServer(ThreadedWSGIServer):
-    """Django's development server, with a thread for each connection, on a socket that already listens."""
+    """Django's development server on a socket that already listens, with a thread for each connection."""
 
     daemon_threads = True
 
@@ -74,7 +71,7 @@ class SiteServer(ThreadedWSGIServer):
         self._parent = os.getppid()
 
     def service_actions(self) -> None:
-        """End when the parent is gone, however it went: nobody else would stop this process."""
+        """End this process if the parent has ended, because nothing else would stop it."""
         super().service_actions()
         if os.getppid() != self._parent:
             os._exit(1)

@@ -1,4 +1,4 @@
-"""One way to be stopped: Ctrl-C, a kill and a closed terminal all raise KeyboardInterrupt, and only once."""
+"""Ctrl-C, a kill and a closed terminal all raise KeyboardInterrupt, and only once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block at the first signal to stop; ignore later ones, so that it can clean up."""
+    """Raise KeyboardInterrupt in the block at the first stop signal. Ignore later signals during the cleanup."""
 
     def stop(number: int, frame: object) -> None:
-        for each in STOPS:
-            signal.signal(each, signal.SIG_IGN)
+        for stop_signal in STOPS:
+            signal.signal(stop_signal, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {each: signal.signal(each, stop) for each in STOPS}
+    before = {stop_signal: signal.signal(stop_signal, stop) for stop_signal in STOPS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for stop_signal, handler in before.items():
+            signal.signal(stop_signal, handler)

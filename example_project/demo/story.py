@@ -1,5 +1,6 @@
-"""What operators changed while the traffic came, so that the admin has a history to show: real changes, made through
-the app in the middle of the replay, and obeyed by the rest of it.
+"""Changes of rules that operators make during the replay, so that the admin has a history to show.
+
+The changes are real. They are made through the app, and the rest of the replay obeys them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .people import ADMIN
 
 
 class Turn(NamedTuple):
-    """A change to one limiter, made once that share of the log has come."""
+    """A change to one limiter. ``after`` is the share of the log that comes before it."""
 
     after: float
     limiter: str
@@ -36,39 +37,39 @@ TURNS = (
     Turn(
         0.3,
         "site",
-        history.Author("ada", "promoted crawler_limit to limit", "INC-41: crawlers make an eighth of all calls."),
+        history.Author("ada", "promoted crawler_limit to limit", "INC-41: crawlers send an eighth of all requests."),
         _rule("site", "crawler_limit", action="limit"),
     ),
     Turn(
         0.45,
         "search",
-        history.Author("ada", "switched to dry run", "Feed readers complain of refusals. Looking at whom we hit."),
+        history.Author("ada", "switched to dry run", "Feed readers report blocked requests. Check which clients."),
         _mode("search", "dry_run"),
     ),
     Turn(
         0.6,
         "search",
-        history.Author("ada", "switched to enforce", "Two readers only, every few seconds. OPS-112 tells them."),
+        history.Author("ada", "switched to enforce", "Only two readers, every few seconds. See OPS-112."),
         _mode("search", "enforce"),
     ),
     Turn(
         0.75,
         "site",
-        history.Author(ADMIN, "saved in the admin", "Newsletter day: whole offices come from one address."),
+        history.Author(ADMIN, "saved in the admin", "Newsletter day: many users share an office address."),
         _rule("site", "client_limit", limit=100),
     ),
 )
 
 
 class Story:
-    """Makes the changes as the log goes on."""
+    """Makes the changes during the replay."""
 
     def __init__(self) -> None:
         self._turns: Iterator[Turn] = iter(TURNS)
         self._next = next(self._turns, None)
 
-    def goes_on(self, share: float, at: float) -> None:
-        """Make the changes that are due when this share of the log has come, as of a POSIX time."""
+    def advance(self, share: float, at: float) -> None:
+        """Make the changes that are due after this share of the log, at a POSIX time."""
         while self._next and share >= self._next.after:
             self._make(self._next, at)
             self._next = next(self._turns, None)
@@ -79,5 +80,5 @@ class Story:
             turn.change()
         latest = RulesetVersion.objects.filter(ruleset=turn.limiter).order_by("-number").values("pk")[:1]
         RulesetVersion.objects.filter(pk__in=latest).update(created_at=datetime.fromtimestamp(at, UTC))
-        # As every process does within a second, of which the replay would need hundreds of requests.
+        # Reload at once: a process reloads within a second, and the replay sends hundreds of requests in a second.
         rulesets.reload()

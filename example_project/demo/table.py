@@ -1,6 +1,6 @@
-"""Rows of texts and numbers go in, lines of a table come out; the last column takes the room that is left and wraps.
+"""Format rows of strings and numbers as the lines of a table.
 
-It wraps at spaces; what a no-break space joins stays together, and is printed with a plain one.
+The last column takes the remaining width. It wraps at spaces, but not at no-break spaces, which are printed as spaces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Cell = str | int
 
 
 def lines(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> Iterator[str]:
-    """Yield the lines of a table, ``width`` wide where the last column allows it. Numbers stand to the right."""
+    """Yield the lines of a table, ``width`` wide if the last column allows it. Numbers are aligned right."""
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *texts, strict=True)][:-1]
     rest = max(NARROWEST, width - sum(widths) - len(GAP) * len(widths))

@@ -1,4 +1,4 @@
-"""What the replay sends: requests of the access log, then a few scripted ones. Values only; nothing is sent here."""
+"""The requests of the replay: those of the access log, then a few scripted ones. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ FORM = "application/x-www-form-urlencoded"
 
 
 class Visit(NamedTuple):
-    """One request to be sent. ``client`` is how the table names who sent it, ``share`` how much of the log's time has
-    passed by then."""
+    """One request to be sent.
+
+    ``client`` is the client's name in the table. ``share`` is the part of the log's time that has passed by then.
+    """
 
     client: str
     method: str
@@ -38,28 +40,28 @@ class Visit(NamedTuple):
 
     def environ(self) -> dict[str, object]:
         """Return the request as a WSGI server would hand it over."""
-        # One slash: a target that starts with two would read as a host name.
+        # Keep one slash, because the part after two slashes would be a host name.
         target = "/" + iri_to_uri(self.target).lstrip("/")
         request = RequestFactory(headers={"Host": "127.0.0.1", **self.headers}).generic(
             self.method, target, urlencode(self.form), FORM if self.form else "", REMOTE_ADDR=self.address
         )
-        # Django has put the decoded path there; a server would hand over its bytes, read as Latin-1.
+        # Django sets the decoded path. A WSGI server passes its bytes, decoded as Latin-1.
         return request.environ | {"PATH_INFO": request.path_info.encode().decode("iso-8859-1")}
 
 
 def logged_visits(count: int | None = None) -> Iterator[Visit]:
-    """Yield the first ``count`` requests of the access log, all of them without a number."""
+    """Yield the first ``count`` requests of the access log, or all requests if ``count`` is None."""
     with ACCESS_LOG.open(encoding="utf-8", errors="replace") as lines:
-        found = [line.groups() for line in map(LINE.match, islice(lines, count)) if line]
-    times = [datetime.strptime(line[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() for line in found]
-    for (address, _, method, target, agent), at in zip(found, times, strict=True):
+        entries = [line.groups() for line in map(LINE.match, islice(lines, count)) if line]
+    times = [datetime.strptime(entry[1], "%d/%b/%Y:%H:%M:%S %z").timestamp() for entry in entries]
+    for (address, _, method, target, agent), at in zip(entries, times, strict=True):
         share = (at - times[0]) / (times[-1] - times[0] or 1)
         headers = {} if agent == "-" else {"User-Agent": agent}
         yield Visit(address, method, target, address, headers, share=share)
 
 
 def pipeline_visits() -> Iterator[Visit]:
-    """Yield twelve API calls by each of an organisation's twelve colleagues, one colleague after the other."""
+    """Yield twelve API calls by each of an organisation's twelve colleagues, one colleague after another."""
     users = get_user_model().objects.filter(username__in=COLLEAGUES).order_by("pk")
     for number, user in enumerate(users, start=1):
         headers = {"Authorization": f"Bearer {token_for(user)}", "User-Agent": "pipelines-cli/3.1"}
@@ -68,7 +70,7 @@ def pipeline_visits() -> Iterator[Visit]:
 
 
 def sign_in_visits() -> Iterator[Visit]:
-    """Yield eight guesses at one account's password."""
+    """Yield eight guesses at the password of one account."""
     csrf_token = "0123456789abcdefghijABCDEFGHIJxy"
     headers = {"Cookie": f"csrftoken={csrf_token}", "User-Agent": "password-guesser/0.9"}
     for number in range(1, 9):
@@ -77,6 +79,6 @@ def sign_in_visits() -> Iterator[Visit]:
 
 
 def status_visits() -> Iterator[Visit]:
-    """Yield 35 looks of a dashboard at the status view."""
+    """Yield a dashboard's 35 requests to the status view."""
     for _ in range(35):
         yield Visit("dashboard", "GET", "/status/", "203.0.113.9", {"User-Agent": "dashboard/1.0"})

@@ -1,7 +1,7 @@
 """Settings of the example site.
 
-The environment may say where things are: ``REDIS_URL`` (the store), ``EXAMPLE_DATA`` (the directory of the SQLite
-file), ``DEBUG``. The demo sets the first two.
+The environment may set ``REDIS_URL`` (the store), ``EXAMPLE_DATA`` (the directory of the SQLite file) and ``DEBUG``.
+The demo sets the first two.
 """
 
 import os
@@ -63,7 +63,8 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": DATA_DIR / "db.sqlite3",
-        # Several processes serve the site: readers must not wait for the admin's writes, nor writers fail at once.
+        # Several processes serve the site. Reads must not wait for the admin's writes, and a write must not fail
+        # because another one is running.
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL", "timeout": 10},
     }
 }
@@ -73,7 +74,7 @@ CACHES = {
         "BACKEND": "django_redis.cache.RedisCache",
         "LOCATION": os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"),
         "KEY_PREFIX": "ratelimit_example",
-        # No request waits longer than this for a Redis that hangs.
+        # Seconds that a request waits for a Redis that hangs.
         "OPTIONS": {"SOCKET_TIMEOUT": 1, "SOCKET_CONNECT_TIMEOUT": 1},
     }
 }
@@ -84,17 +85,17 @@ STATIC_URL = "static/"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "home"
 
-# The limiter "site" looks at every request; views name theirs with @rate_limited.
+# The limiter "site" checks every request. Views name their own limiters with @rate_limited.
 RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["site"]
 
-# Rules that are deployed with the code, above those of the admin.
+# Rules that are deployed with the code. They have priority over rules of the admin.
 RATELIMIT_RULES_FILE = BASE_DIR / "rules.yaml"
 
-# Traffic to try drafts on: all of it, because this site has little.
+# Record all requests, because this site has few. Drafts are replayed against them.
 RATELIMIT_RULES_RECORD = 1.0
 
-# Who knows this header's value makes the property `bypass` true. Here everybody does; on a live site only the load
-# balancer and the monitoring would.
+# A request with this header and value has the property `bypass`. Here the value is public. On a live site, give it
+# only to the load balancer and the monitoring.
 RATELIMIT_RULES_BYPASS_HEADER = "X-Bypass-Rate-Limits"
 RATELIMIT_RULES_BYPASS_VALUE = "open-sesame"
 

@@ -12,7 +12,7 @@ urlpatterns = [
     path("orgs/", include("pipelines.urls")),
     path("admin/", admin.site.urls),
     path("", include("django_prometheus.urls")),
-    # The published pages, at the paths that the replayed traffic asks for.
+    # The published pages, at the paths of the replayed traffic.
     path("blog/tags/<str:tag>", pages.tag, name="tag"),
     re_path(r"^(?P<path>(?:articles|blog|files|images|presentations|projects)/.*)$", pages.page, name="page"),
     re_path(r"^(?P<path>[^/]+\.(?:css|ico|txt|xml))$", pages.page, name="asset"),

@@ -1,6 +1,6 @@
-"""The public pages: start page, search, status, and whatever else is published.
+"""The public pages: start page, search, status, and the published pages.
 
-Not one of them knows a limit: a view names its limiter, the rules are in the database.
+No view contains a limit. A view names its limiter, and the rules are in the database.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ TOPICS = (
 
 
 def home(request: HttpRequest) -> HttpResponse:
-    """Say what there is to try, with a signed-in user's own API token."""
+    """Show the start page, with the API token of a signed-in user."""
     token = token_for(request.user) if request.user.is_authenticated else None
     return render(request, "pages/home.html", {"token": token})
 
@@ -36,29 +36,29 @@ def home(request: HttpRequest) -> HttpResponse:
 @rate_limited("search")
 def search(request: HttpRequest) -> HttpResponse:
     """Find topics that contain the words of ``?q=``."""
-    return _found(request, request.GET.get("q", "").strip())
+    return _results(request, request.GET.get("q", "").strip())
 
 
 @rate_limited("feeds")
 @rate_limited("search")
 def tag(request: HttpRequest, tag: str) -> HttpResponse:
-    """Find topics by tag: another door to the search, so the same limiter, and one on trial for its feeds."""
-    return _found(request, tag)
+    """Find topics by tag. Uses the limiter of the search, and a limiter in dry run for the feeds."""
+    return _results(request, tag)
 
 
-def _found(request: HttpRequest, query: str) -> HttpResponse:
+def _results(request: HttpRequest, query: str) -> HttpResponse:
     topics = [topic for topic in TOPICS if query and query.casefold() in topic.casefold()]
     return render(request, "pages/search.html", {"query": query, "topics": topics})
 
 
 def page(request: HttpRequest, path: str) -> HttpResponse:
-    """Show a published page; only its path is real."""
+    """Show a published page. Only its path is real."""
     return render(request, "pages/page.html", {"path": path})
 
 
 @rate_limited("status")
 async def status(request: HttpRequest) -> HttpResponse:
-    """Say whether database and store answer, asking both at once."""
+    """Report whether database and store answer. Queries both at the same time."""
     users, stored = await asyncio.gather(get_user_model().objects.acount(), _store_keeps_a_value())
     return JsonResponse({"database": f"ok, {users} users", "store": "ok" if stored else "lost a value"})
 

@@ -1,4 +1,4 @@
-"""An organisation's pipelines API: the example of two limits that must both pass, the organisation's and the user's."""
+"""An organisation's pipelines API. A request must pass two limits: the organisation's and the user's."""
 
 from uuid import uuid4
 
@@ -8,8 +8,8 @@ from django.views.decorators.http import require_POST
 
 from django_ratelimit_rules import Limiter, Rule, rate_limited
 
-# `namespace` is a fact that only this view knows; naming it here lets the admin offer it. The rule is what holds when
-# nobody wrote any into the database; the admin can override it by its name.
+# Only this view knows `namespace`. Register the property here, so that the admin offers it. The rule applies by
+# default. A rule of the same name in the admin overrides it.
 Limiter(
     "pipelines_create",
     properties=["namespace"],

@@ -1,7 +1,7 @@
-"""``manage.py demo``: a store, a database, the rules, real traffic and the site, by one command and for as long.
+"""``manage.py demo``: start a store, create a database and rules, replay real traffic, then serve the site.
 
-Each step is a command of its own in a process of its own, because Django's settings and the metrics read the
-environment when they start, and the store's address is not known before. All data is in a directory that goes away.
+Run each step as a command in its own process, because Django's settings and the metrics read the environment at start.
+The store's address is not known before. All data is in a temporary directory.
 """
 
 import argparse
@@ -24,12 +24,12 @@ MANAGE = settings.BASE_DIR / "manage.py"
 class Command(BaseCommand):
     """Show everything at once."""
 
-    help = "Start a store, prepare the site, replay real traffic, show what the rules did, then serve the site."
+    help = "Start a store, prepare the site, replay real traffic, show the rules' decisions, then serve the site."
     requires_system_checks = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add ``--no-serve``, ``--port`` and ``--requests``."""
-        parser.add_argument("--no-serve", dest="serve", action="store_false", help="end after the table")
+        parser.add_argument("--no-serve", dest="serve", action="store_false", help="stop after the table")
         parser.add_argument(
             "--port", type=int, default=8000, help="the site's port, 0 for any free one (default: 8000)"
         )
@@ -38,7 +38,7 @@ class Command(BaseCommand):
     def handle(self, *, serve: bool, port: int, requests: int | None, **options: object) -> None:
         """Run all steps with one store."""
         if serve:
-            # Find out now, and not after the replay, that somebody has the port.
+            # Fail now, not after the replay, if the port is in use.
             listen(port).close()
         try:
             with (
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def steps(self, directory: Path, url: str, serve: bool, port: int, requests: int | None) -> None:
-        """Run the steps; the site's processes share the metrics that they leave in the directory."""
+        """Run the steps. The site's processes share their metrics through the directory."""
         metrics = directory / "metrics"
         metrics.mkdir()
         environ = {
@@ -68,12 +68,12 @@ class Command(BaseCommand):
             self.run("serve", f"--port={port}", environ=environ)
 
     def run(self, command: str, *arguments: str, environ: dict[str, str]) -> None:
-        """Run one command of the site to its end. Raises CommandError when it fails."""
+        """Run one command of the site to its end. Raises CommandError if it fails."""
         process = subprocess.Popen([sys.executable, str(MANAGE), command, *arguments], env=environ)
         try:
             status = process.wait()
         finally:
-            # Ctrl-C in a terminal reaches the command too, a kill of this process does not.
+            # Stop the command, because only Ctrl-C in a terminal reaches it, not a kill of this process.
             process.terminate()
             process.wait()
         if status:

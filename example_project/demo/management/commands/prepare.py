@@ -1,4 +1,4 @@
-"""``manage.py prepare``: tables, accounts and rules."""
+"""``manage.py prepare``: create tables, accounts and rules."""
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
@@ -9,12 +9,12 @@ from demo.people import ADMIN, COLLEAGUES, PERMISSIONS, WITH_PASSWORD
 
 
 class Command(BaseCommand):
-    """Make the database ready; what is there already stays."""
+    """Make the database ready. Existing accounts and rulesets stay unchanged."""
 
-    help = "Create the tables, the accounts and the rules of the example site, where they are missing."
+    help = "Create missing tables, accounts and rules of the example site."
 
     def handle(self, **options: object) -> None:
-        """Run migrations, then write what is missing."""
+        """Run migrations, then write missing accounts and rulesets."""
         call_command("migrate", verbosity=0)
         users = get_user_model().objects
         if not users.filter(username=ADMIN).exists():

@@ -1,4 +1,4 @@
-"""``manage.py replay``: real traffic through the whole site in this process, then one table of what the rules did."""
+"""``manage.py replay``: send real traffic through the whole site in this process, then print the decisions."""
 
 import argparse
 import logging
@@ -22,26 +22,31 @@ from django_ratelimit_rules.testing import reset_counters
 
 HEADINGS = ("limiter", "rule", "action", "counted", "exceeded", "blocked", "heaviest clients (requests)")
 HEAVIEST = 5
-# The log's 84 hours go by on the charts within so many minutes; what is scripted behind it comes in the one after.
+# The charts show the log's 84 hours in this number of minutes. The scripted requests come in the next minute.
 MINUTES = 56
 
 EXPLANATION = """\
-Every number is a decision of the live rules: the requests went through the site's middleware and views, and were
-counted in the store. Windows run on the store's clock, in replay time: the log covers 84 hours, the replay took
-{seconds:.0f} s, so an hourly limit saw all of it in one window and bit far sooner than it would have on the day.
-After the log come 144 API calls by twelve colleagues of one organisation (ten each get through, until its hundred is
-used up: refused calls use up nothing), eight guesses at one password and 35 looks at the async status view.
-Meanwhile somebody changed rules, as their history tells. The admin's charts, and what was recorded for its Replay and
-Suggest, show the log's hours as minutes."""
-DECISION = "This refusal was kept, explained, for an hour: {decision}. Paste that into Explain in the admin."
+The numbers are real decisions: each request went through the site's middleware and views, and was counted in the
+store. The log covers 84 hours, but the replay took {seconds:.0f} s. An hourly limit therefore counted the whole log in
+one window, and blocked far sooner than it would have on the day.
+After the log, the replay sent scripted requests:
+  - 144 API calls by twelve colleagues of one organisation. Ten calls of each are allowed, until the organisation's
+    limit of 100 is reached. Blocked calls are not charged.
+  - Eight guesses at one password.
+  - 35 requests to the async status view.
+During the replay, operators changed rules. The rulesets' history in the admin shows these changes.
+The admin's charts and its recorded traffic (for Replay and Suggest) show the log's hours as minutes."""
+DECISION = (
+    "To see why a request was blocked, paste its decision id {decision} into Explain in the admin within an hour."
+)
 
 
 class Command(BaseCommand):
     """Send the requests of the access log through the site."""
 
-    help = "Replay the access log through the site's middleware and views, and show what each rule decided."
+    help = "Replay the access log through the site's middleware and views, and show the decisions of each rule."
 
-    # POSIX time: when the request that is sent now is taken to have come.
+    # POSIX time of the current request in the replay.
     now = 0.0
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -51,36 +56,39 @@ class Command(BaseCommand):
     def handle(self, *, requests: int | None, **options: object) -> None:
         """Replay, then print."""
         if requests is not None and requests < 0:
-            raise CommandError("--requests takes 0 or more.")
-        # A line for each blocked request is for a live site; here the table says it.
+            raise CommandError("--requests must be 0 or more.")
+        # Don't log each blocked request, because the table shows them.
         logging.disable(logging.WARNING)
         reset_counters()
         visits = [*logged_visits(requests), *pipeline_visits(), *sign_in_visits(), *status_visits()]
         recorder = Recorder()
         started = perf_counter()
-        # Calls before the replay count in the minute in which they came.
+        # Gather earlier calls first, so that they count in their own minute.
         last_hour.gather()
         first = int(time()) // 60 - MINUTES - 1
         self.now = first * 60.0
-        # The clock is moved as well, because the background thread gathers by it, and recordings are noted by it.
+        # Replace the clock, because the background thread and the recordings use its time.
         with recorder.listening(), clock.replaced(lambda: self.now):
             statuses, decision = self.send(visits, recorder, first)
             last_hour.gather(self.now)
         seconds = perf_counter() - started
-        # Whoever tries the API by hand next must not find its minute used up.
+        # Reset this limiter, so that the first API call by hand is not blocked.
         reset_counters("pipelines_create")
         self.stdout.write()
         for line in table.lines(HEADINGS, list(rows(recorder)), shutil.get_terminal_size((120, 24)).columns):
             self.stdout.write(line)
-        answers = ", ".join(f"{status} {count:,} times" for status, count in sorted(statuses.items()))
-        self.stdout.write(f"\n{len(visits):,} requests in {seconds:.1f} s, answered with {answers}.")
+        answers = ", ".join(f"{status} ({count:,})" for status, count in sorted(statuses.items()))
+        self.stdout.write(f"\n{len(visits):,} requests in {seconds:.1f} s. Response statuses: {answers}.")
         self.stdout.write(EXPLANATION.format(seconds=seconds))
         if decision:
             self.stdout.write(DECISION.format(decision=decision))
 
     def send(self, visits: list[Visit], recorder: Recorder, first: int) -> tuple[Counter[int], str]:
-        """Send requests, one after the other, as a WSGI server would; return how often each status came back, and the
-        id of the last refusal that was kept. ``first`` is the minute in which the first request counts."""
+        """Send requests in order, as a WSGI server would.
+
+        Returns the number of responses of each status, and the decision id of the last blocked request. ``first`` is
+        the minute in which the first request counts.
+        """
         application = get_wsgi_application()
         statuses: Counter[int] = Counter()
         decision, story = "", Story()
@@ -90,18 +98,18 @@ class Command(BaseCommand):
             if now // 60 != self.now // 60:
                 last_hour.gather(self.now)
             self.now = now
-            story.goes_on(visit.share, now)
+            story.advance(visit.share, now)
             response = application(visit.environ(), lambda status, headers: None)
             response.close()
             if response.status_code >= 500:
-                raise CommandError(f"The site failed to answer {visit.method} {visit.target}.")
+                raise CommandError(f"{visit.method} {visit.target} failed with status {response.status_code}.")
             statuses[response.status_code] += 1
             decision = response.headers.get("RateLimit-Decision", decision)
         return statuses, decision
 
 
 def rows(recorder: Recorder) -> Iterator[tuple[table.Cell, ...]]:
-    """Yield a row of the table for each rule of the database, in their order."""
+    """Yield a row of the table for each rule of the database, in the order of evaluation."""
     for rule in Rule.objects.select_related("ruleset").order_by("ruleset_id", "position", "pk"):
         decisions = recorder.of(rule.ruleset.name, rule.name)
         clients = ", ".join(
@@ -109,7 +117,7 @@ def rows(recorder: Recorder) -> Iterator[tuple[table.Cell, ...]]:
         )
         if rule.action == "skip":
             numbers: tuple[table.Cell, ...] = ("-", "-", "-")
-            clients = f"let {decisions.let_through:,} through: {clients}" if clients else ""
+            clients = f"skipped {decisions.skipped:,}: {clients}" if clients else ""
         else:
             numbers = (decisions.counted, decisions.exceeded, decisions.blocked)
-        yield rule.ruleset.name, rule.name, rule.action, *numbers, clients or "none came"
+        yield rule.ruleset.name, rule.name, rule.action, *numbers, clients or "no requests"

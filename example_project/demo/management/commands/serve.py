@@ -1,4 +1,4 @@
-"""``manage.py serve``: the example site on a port of this machine, by several processes."""
+"""``manage.py serve``: serve the example site on a port of this machine, with several processes."""
 
 import argparse
 
@@ -10,16 +10,16 @@ from demo.server import HOST, listen, serve
 from demo.stopping import stoppable
 
 ADDRESSES = """
-The site runs in {processes} processes; Ctrl-C stops everything.
+The site runs in {processes} processes. Press Ctrl-C to stop everything.
 
   site     {site}
   admin    {site}admin/   sign in as {admin}, password {admin}
   metrics  {site}metrics
 
   curl -i '{site}search/?q=redis'
-      the headers of the nearest limit; edit it in the admin, and ask again a second later
+      shows the headers of the nearest limit: edit the limit in the admin, and repeat the request a second later
   curl -i -X POST -H 'Authorization: Bearer {token}' {site}orgs/7/pipelines/
-      two limits at once: the organisation's and the user's
+      is counted by two limits: the organisation's and the user's
 """
 
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add ``--port`` and ``--processes``."""
         parser.add_argument("--port", type=int, default=8000, help="the port, 0 for any free one (default: 8000)")
-        parser.add_argument("--processes", type=int, default=2, help="how many processes serve (default: 2)")
+        parser.add_argument("--processes", type=int, default=2, help="the number of processes (default: 2)")
 
     def handle(self, *, port: int, processes: int, **options: object) -> None:
         """Serve until stopped."""
@@ -42,4 +42,4 @@ class Command(BaseCommand):
             self.stdout.write(ADDRESSES.format(processes=processes, site=site, admin=ADMIN, token=token))
             self.stdout.flush()
             serve(listener, processes)
-            raise CommandError("A process of the site ended by itself.")
+            raise CommandError("A process of the site ended unexpectedly.")
