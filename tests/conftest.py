@@ -1,4 +1,4 @@
-"""One real Redis for the whole run, and fresh counters for every test."""
+"""Starts one real Redis for the whole run, and empties its counters for each test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django_ratelimit_rules import rulesets, testing
 from django_ratelimit_rules.rulesets import refresh
 from tests.servers import postgresql_server, redis_server
 
-# A busy machine is no fault of the code: no example has a deadline.
+# Set no deadline for examples, because a busy machine must not fail a test.
 hypothesis_settings.register_profile("patient", deadline=None)
 hypothesis_settings.load_profile("patient")
 
@@ -29,7 +29,7 @@ def _redis_server() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings() -> Iterator[None]:
-    """Start the database's server, where it has one, before pytest-django makes the tests' database there."""
+    """Start PostgreSQL, if the tests use it, before pytest-django creates the tests' database."""
     if settings.POSTGRESQL_FOLDER is None:
         yield
         return
@@ -39,11 +39,11 @@ def django_db_modify_db_settings() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch) -> Iterator[None]:
-    """Every test begins with no counters, no rules left over by another test's transaction, and a closed breaker."""
+    """Start each test without counters, without rules of another test's transaction, and with a closed breaker."""
     get_redis_connection("default").flushdb()
     testing.reset()
     if settings.POSTGRESQL_FOLDER is not None:
-        # The refresher's thread would look there by itself, and not see what a test's transaction holds.
+        # Turn reloads off, because the refresher's thread would not see rows of a test's transaction.
         monkeypatch.setattr(refresh, "RELOAD_SECONDS", math.inf)
     with rulesets.isolated_code():
         yield
@@ -51,11 +51,11 @@ def _fresh(monkeypatch) -> Iterator[None]:
 
 @pytest.fixture
 def redis_client():
-    """The raw Redis behind the default cache alias."""
+    """Return a raw Redis client of the default cache alias."""
     return get_redis_connection("default")
 
 
 @pytest.fixture
 def keys(redis_client):
-    """A function that lists the counter keys of this app, as text."""
+    """Return a function that lists the counter keys of this app as strings."""
     return lambda: sorted(key.decode() for key in redis_client.keys("*{*"))

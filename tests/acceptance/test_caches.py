@@ -1,4 +1,4 @@
-"""Caches of pages, and answers of every kind: no client is told where another stands, and a page stays what it was."""
+"""Page caches and all kinds of responses: no client sees another client's numbers, and page content stays unchanged."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _pages(settings, request):
 
 @pytest.fixture
 def middleware(settings):
-    """A function that puts middleware around and inside the usual ones, and has ours ask the limiter."""
+    """Return a function that adds middleware outside and inside of the usual list, with a limiter for ours."""
     usual = list(settings.MIDDLEWARE)
 
     def choose(*names):
@@ -169,7 +169,7 @@ def test_copy_of_an_answer_loses_our_headers_only():
     assert response["RateLimit"]
 
 
-# --- answers of every kind keep what they are
+# --- responses of all kinds stay unchanged
 
 
 def test_not_modified_answers_carry_the_numbers(middleware):
@@ -197,7 +197,7 @@ def test_head_is_answered_as_get_and_counts_with_it():
     assert answers[0].content == b""
 
 
-@pytest.mark.django_db  # Closing an answer looks at the database connections.
+@pytest.mark.django_db  # Closing a response uses the database connections.
 @pytest.mark.parametrize(("url", "content"), [("/file/", b"no client is told"), ("/stream/", b"ab")])
 def test_files_and_streams_are_sent_untouched(url, content):
     with limit():

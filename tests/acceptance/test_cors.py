@@ -1,6 +1,6 @@
-"""Cross-origin requests, with the real django-cors-headers above us."""
+"""Cross-origin requests, with the real django-cors-headers before our middleware."""
 
-# Report 30: preflight counted like a request.
+# Report 30: a preflight is counted like a request.
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _cors(settings):
 
 @pytest.fixture(params=["decorator", "middleware"])
 def url(request, settings):
-    """Where requests go that the limiter "api" is asked about."""
+    """Return the address of a view that the limiter "api" checks."""
     settings.MIDDLEWARE = [CORS, *settings.MIDDLEWARE]
     if request.param == "decorator":
         return "/view/"
@@ -72,7 +72,7 @@ async def test_preflights_are_answered_above_us_under_asgi(url):
 
 @pytest.mark.parametrize("above", [True, False])
 def test_skip_rule_exempts_preflights_where_nothing_answers_them_first(settings, above):
-    # Also where the CORS middleware stands below ours.
+    # Also if the CORS middleware is listed after ours.
     settings.MIDDLEWARE = [OURS, *settings.MIDDLEWARE] if above else [*settings.MIDDLEWARE, OURS]
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["api"]
     client = Client()

@@ -1,4 +1,4 @@
-"""The demo keeps its promises: one command shows real decisions, serves a site that obeys its admin, and cleans up."""
+"""One command of the demo shows real decisions, serves a site that obeys its admin, and cleans up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """A rule's line of the table."""
+    """The row of a rule in the table."""
 
     limiter: str
     rule: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 def rows(output: str) -> dict[str, Row]:
-    """Return the table's rows by rule; lines that only continue a cell are left out."""
+    """Return the table's rows by rule. Skips lines that only continue a cell."""
     lines = output.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("──"))
     found: dict[str, Row] = {}
@@ -59,7 +59,7 @@ def environ(**changes: str) -> dict[str, str]:
 
 
 def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
-    """Return what the condition says as soon as that is true."""
+    """Return the value of the condition as soon as it is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if value := condition():
@@ -69,14 +69,14 @@ def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
 
 
 def is_free(url: str) -> bool:
-    """Whether nobody answers at a URL's port."""
+    """Return whether no server answers at a URL's port."""
     address = urlsplit(url)
     with socket.socket() as probe:
         return probe.connect_ex((address.hostname, address.port)) != 0
 
 
 class Demo:
-    """A running demo: what it printed, and where it serves."""
+    """A running demo with its output and its addresses."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -87,7 +87,7 @@ class Demo:
         return self._log.read_text()
 
     def address(self, pattern: str) -> str:
-        """Return the URL that the demo prints behind a word."""
+        """Return the URL that the demo prints after a word."""
 
         def printed() -> str | None:
             assert self.process.poll() is None, self.output
@@ -100,7 +100,7 @@ class Demo:
 @contextmanager
 def running_demo(log: Path, *arguments: str) -> Iterator[Demo]:
     with log.open("wb") as output:
-        # A group of its own, as a shell gives each command: Ctrl-C then reaches the demo and its children alone.
+        # Start it in its own group, as a shell does, so that Ctrl-C reaches only the demo and its children.
         process = subprocess.Popen(
             command(*arguments), stdout=output, stderr=output, env=environ(), start_new_session=True
         )
@@ -143,19 +143,19 @@ class Form(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._textarea:
-            # HTML drops the line break that Django writes behind the opening tag.
+            # HTML drops the line break that Django writes after the opening tag.
             self.fields[self._textarea] += data.removeprefix("\n") if not self.fields[self._textarea] else data
 
 
 class Browser:
-    """A client with cookies; refused requests are answers too."""
+    """A client with cookies. It returns error responses like others."""
 
     def __init__(self, site: str) -> None:
         self.site = site.rstrip("/")
         self._opener = build_opener(HTTPCookieProcessor(CookieJar()))
 
     def open(self, path: str, fields: dict[str, str] | None = None) -> tuple[int, dict[str, str], str]:
-        """Return status, headers and text of a page; with fields, POST them."""
+        """Return status, headers and text of a page. POSTs the fields, if given."""
         data = None if fields is None else urlencode(fields).encode()
         try:
             answer = self._opener.open(self.site + path, data, timeout=30)
@@ -169,7 +169,7 @@ class Browser:
         self.open("/admin/login/?next=/admin/", form | {"username": "admin", "password": "admin"})
 
     def set_limit(self, limiter: str, rule: str, limit: int) -> None:
-        """Change one rule's limit on the page of its ruleset, leaving all the rest as it is shown."""
+        """Change the limit of one rule on its ruleset's page, and send all other fields unchanged."""
         listed = self.open(f"/admin/django_ratelimit_rules/ruleset/?q={limiter}")[2]
         links = re.findall(rf'href="(/admin/django_ratelimit_rules/ruleset/\d+/change/[^"]*)">{limiter}<', listed)
         page = links[0].partition("?")[0]
@@ -181,7 +181,7 @@ class Browser:
 
 
 def metric(page: str, name: str, **labels: str) -> float:
-    """Return a sample of ``/metrics``, 0 when there is none."""
+    """Return a sample of ``/metrics``. Returns 0 if the page does not contain it."""
     for line in page.splitlines():
         if line.startswith(name + "{") and all(f'{label}="{value}"' in line for label, value in labels.items()):
             return float(line.rsplit(" ", 1)[1])
@@ -203,14 +203,14 @@ def test_demo_without_a_redis_on_the_path_prints_what_every_rule_decided_and_end
     table = rows(done.stdout)
     assert {row.limiter for row in table.values()} == {"site", "search", "feeds", "login", "pipelines_create", "status"}
     assert {row.action for row in table.values()} == {"limit", "log", "skip"}
-    # Twelve colleagues call twelve times each: ten of each get through until the organisation's hundred is used up.
+    # Twelve colleagues send twelve calls each. Ten of each are allowed, until the organisation's 100 are used up.
     assert table["org_pipeline_limit"][3:6] == ("144", "26", "26")
     assert table["user_pipeline_limit"][3:6] == ("118", "18", "18")
     assert "ada (12)" in table["org_pipeline_limit"].clients
-    # Five failed guesses are charged, the other three of eight refused.
+    # Five failed guesses are charged, and the other three of eight are blocked.
     assert table["account_limit"][3:6] == ("8", "3", "3")
     assert table["status_limit"][3:6] == ("35", "5", "5")
-    # The whole log passed the middleware; what a skip let through and what an earlier rule blocked did not get here.
+    # The whole log passed the middleware. This rule did not see requests that an earlier rule skipped or blocked.
     assert 200 < int(table["client_shadow"].counted) <= 300 + 144 + 8 + 35
     assert table["client_shadow"].blocked == "0"
     assert re.search(r"100\.\d+\.\d+\.\d+ \(\d+\)", table["client_limit"].clients)
@@ -233,7 +233,7 @@ def test_served_demo_shows_headers_obeys_an_edit_in_the_admin_counts_it_and_stop
         refusals: list[dict[str, str]] = []
 
         def refused_ten_times() -> bool:
-            """Whether all of the site's processes obey: any of them may answer a request."""
+            """Return whether all processes of the site obey, because any process may answer a request."""
             answers = [browser.open("/search/?q=redis") for _ in range(10)]
             refusals.extend(headers for status, headers, _ in answers if status == 429)
             return [status for status, _, _ in answers] == [429] * 10
@@ -258,7 +258,7 @@ def test_sign_in_locks_nobody_out_who_mistypes_twice_and_refuses_the_sixth_guess
         site = demo.address("site")
 
         def sign_in(username: str, password: str) -> int:
-            """Return the status of an attempt from a fresh browser; 302 for one that succeeded."""
+            """Return the status of an attempt with a fresh browser. A successful attempt returns 302."""
             browser = Browser(site)
             fields = Form(browser.open("/accounts/login/")[2]).fields
             status, _, page = browser.open("/accounts/login/", fields | {"username": username, "password": password})

@@ -1,6 +1,6 @@
-"""Whatever a client sends, through the real middleware and a real server's entry points: no exception, no 5xx of ours.
+"""Random requests through the real middleware and a server's entry points cause no exception and no 5xx of ours.
 
-``RATELIMIT_TEST_REQUESTS`` says how many requests are tried on each entry point; 300 by default.
+``RATELIMIT_TEST_REQUESTS`` is the number of requests for each entry point, 300 by default.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def async_view(request, **kwargs):
 
 urlpatterns = [path("a/<slug:slug>/", view), path("b/", async_view), re_path("^(?P<slug>.*é.*)$", view)]
 
-# Servers let no control characters into header values.
+# Servers reject control characters in header values.
 LATIN = st.text(st.characters(max_codepoint=255, exclude_categories=["Cc"]), max_size=40)
 ADDRESSES = st.one_of(
     st.ip_addresses(v=4, network="203.0.113.0/28").map(str),
@@ -148,7 +148,7 @@ REQUEST = {
 
 
 class Witness(logging.Handler):
-    """Keeps what goes wrong behind the answer: errors this app logs and exceptions that Django turns into a 500."""
+    """Records faults that a response hides: errors that this app logs, and exceptions that Django turns into a 500."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -163,7 +163,7 @@ class Witness(logging.Handler):
 
 @pytest.fixture
 def site(db, settings, monkeypatch):
-    """A site with the usual middleware around ours, whose handlers are made by the functions given."""
+    """Serve a site with the usual middleware around ours. The given functions make its handlers."""
     settings.ROOT_URLCONF = __name__
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django_ratelimit_rules.middleware.RateLimitMiddleware"]
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
@@ -173,7 +173,7 @@ def site(db, settings, monkeypatch):
     witness = Witness()
     logging.getLogger("django_ratelimit_rules").addHandler(witness)
     got_request_exception.connect(witness.raised)
-    # Django's lines about odd requests are not the point here, and there would be many.
+    # Drop Django's log lines about odd requests, because there are many and no test reads them.
     monkeypatch.setattr(logging.getLogger("django"), "disabled", True)
     for name in ("django.request", "django.security", "django.security.DisallowedHost"):
         monkeypatch.setattr(logging.getLogger(name), "propagate", False)
@@ -185,7 +185,7 @@ def site(db, settings, monkeypatch):
 
 
 def answered(send, witness, hops):
-    """Send a request; fail on a fault that is ours: one that the same site without our limits does not have."""
+    """Send a request, and fail on our faults. A fault is ours if the same site without our limits does not have it."""
     with override_settings(RATELIMIT_RULES_PROXY_HOPS=hops):
         status, faults = tried(send, witness)
     if status >= 500 or faults:
@@ -195,7 +195,7 @@ def answered(send, witness, hops):
 
 
 def tried(send, witness):
-    """Return the status of an answer, 500 where there was none, and the faults behind it."""
+    """Return the status of a response and its faults. The status is 500 if no response was sent."""
     witness.faults.clear()
     try:
         status = send()
@@ -206,7 +206,7 @@ def tried(send, witness):
 
 
 def environ(peer, chain, headers, method, target, query, content_type, body):
-    """What a WSGI server hands over: header values and paths are bytes read as Latin-1."""
+    """Return a WSGI environ. Header values and paths are bytes decoded as Latin-1."""
     given = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
     given |= {} if chain is None else {"HTTP_X_FORWARDED_FOR": chain}
     length = given.pop("HTTP_CONTENT_LENGTH", str(len(body)))
@@ -252,7 +252,7 @@ def test_whatever_a_client_sends_over_wsgi_it_is_answered_and_by_no_fault_of_our
 
 
 def scope(peer, chain, headers, method, target, query, content_type, body):
-    """What an ASGI server hands over."""
+    """Return an ASGI scope."""
     found = {**headers, "content-type": content_type} | ({} if chain is None else {"x-forwarded-for": chain})
     raw = target.encode("latin-1")
     return {
@@ -270,7 +270,7 @@ def scope(peer, chain, headers, method, target, query, content_type, body):
     }
 
 
-# Django leaves the body open of a request that it cannot even make, such as one with a charset and too many parameters.
+# Django leaves the body open if it cannot create the request, for example for a charset with too many parameters.
 @pytest.mark.filterwarnings("ignore:.*SpooledTemporaryFile:pytest.PytestUnraisableExceptionWarning")
 def test_whatever_a_client_sends_over_asgi_it_is_answered_and_by_no_fault_of_ours(site):
     application = ASGIHandler()

@@ -1,4 +1,4 @@
-"""A refusal is a 429 wherever it is made; a limiter says the same by decorator, by middleware and by both."""
+"""A blocked request gets a 429, and the same response from the decorator, the middleware and both."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Other(Page):
 
 
 def echo(request):
-    """Reads the whole request in the ways that views do, after the rules have read it."""
+    """Read the whole request as views do, after the rules have read it."""
     form = {"form": request.POST.get("email")} if request.content_type != "application/json" else {}
     return JsonResponse({**form, "size": len(request.body)})
 
@@ -90,7 +90,7 @@ def _site(settings):
 
 @pytest.fixture(params=["decorator", "middleware", "both"])
 def at(request, settings):
-    """A function that returns where a view is that the limiter is asked about: by decorator, by middleware, by both."""
+    """Return a function that returns the address of a view. The decorator, the middleware or both check the limiter."""
     if request.param != "decorator":
         settings.MIDDLEWARE = [*settings.MIDDLEWARE, OURS]
         settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["api"]
@@ -107,7 +107,7 @@ def structured(response, name):
 
 @pytest.mark.parametrize("view", ["plain", "async", "page"])
 def test_refusal_is_429_on_the_wire_and_no_error_handler_of_the_site_runs(at, view):
-    # Report 18: 403 page instead of 429, or headers only on some answers.
+    # Report 18: a 403 page instead of a 429, or headers only on some responses.
     with limit():
         first, second = (Client().get(at(view), headers={"accept": "application/json"}) for _ in range(2))
     assert [first.status_code, second.status_code] == [200, 429]
@@ -164,7 +164,7 @@ def test_limit_that_waiting_would_not_lift_names_no_time(at):
 
 
 def test_two_routes_to_one_class_are_one_view_and_two_routes(at):
-    # Report 29: class-based views all look like the same view.
+    # Report 29: all class-based views look like the same view.
     urls = [at("page"), at("same-page"), at("other")]
     with limit(by=["view"]):
         assert [Client().get(url).status_code for url in urls] == [200, 429, 200]
@@ -174,7 +174,7 @@ def test_two_routes_to_one_class_are_one_view_and_two_routes(at):
 
 
 def test_request_without_a_peer_is_one_unknown_client_and_never_an_error():
-    # Report 1: no client address at all; (a), with the key missing altogether.
+    # Report 1 (a): no client address, here with the key missing.
     requests = [RequestFactory().get("/limited/plain/") for _ in range(3)]
     for request in requests:
         del request.META["REMOTE_ADDR"]

@@ -1,4 +1,4 @@
-"""What users of other limiters reported, tried here through the test client: groups B to E, I and J.
+"""Bug reports about other limiters, repeated here with the test client: groups B to E, I and J.
 
 Each test names its report. Reports 8, 20, 21 and 22 are also tried at the store, in tests/counters/test_redis.py.
 """
@@ -47,12 +47,12 @@ def limit(number: int, period, *by: str, name: str = "limited", **options) -> Ru
 
 @pytest.fixture
 def hit(client):
-    """Make a request; return its status."""
+    """Make a request, and return its status."""
     return lambda url="/t/", **meta: client.get(url, **meta).status_code
 
 
 def remaining(response) -> dict[str, int]:
-    """What is left of each policy, from the results behind the headers."""
+    """Return the remaining calls of each policy, from the results that the headers show."""
     return {e.rule: e.remaining for e in response.wsgi_request.rate_limits["api"].evaluations}
 
 
@@ -83,7 +83,7 @@ def test_report_6_a_rule_whose_header_is_absent_does_not_fire(hit, keys):
     assert [hit(HTTP_X_ORG="acme") for _ in range(3)] == [200] * 3
     assert keys() == []
     assert [hit(HTTP_X_ORG="acme", HTTP_X_USER="ann") for _ in range(3)] == [200, 200, 429]
-    # Without the characteristic a bucket of its own counts, and `exists` keeps a rule out of it.
+    # Requests without the characteristic share one counter. `exists` excludes them from the rule.
     assert [hit(HTTP_X_USER="ann") for _ in range(2)] == [200, 200]
     assert not any("None" in key for key in keys())
     guarded = {"header.x-user": {"exists": True}, "header.x-org": {"exists": True}}
@@ -131,7 +131,7 @@ def test_report_9_the_announced_end_of_a_window_stands_still(client, hit):
             result = client.get("/t/").wsgi_request.rate_limits["api"]
             ends.append(clock.timestamp() + result.evaluations[0].reset_after)
             clock.move(0.1)
-        # Each call would have moved the end by all the time since the first call. Tallies are in milliseconds.
+        # With the bug, each call moves the end by the time since the first call. Times are in milliseconds.
         assert max(ends) - min(ends) < 0.01
         assert hit() == 429
         clock.move(max(0, max(ends) - clock.timestamp()) + 0.01)
@@ -140,8 +140,8 @@ def test_report_9_the_announced_end_of_a_window_stands_still(client, hit):
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket"])
 def test_report_10_no_period_ever_lets_more_than_documented_through(algorithm):
-    # At most twice the limit: around the edge of a fixed window, after a full bucket, and where all of a sliding
-    # window's calls came at its end, since the share of them that still counts is taken from the whole window.
+    # At most twice the limit is allowed: around the edge of a fixed window, after a full bucket, and in a sliding
+    # window with all calls at its end. The share that still counts is computed from the whole window.
     passed = []
     with override_ruleset("api", [limit(5, 1, "ip", algorithm=algorithm)]):
         started = time.monotonic()
@@ -192,7 +192,7 @@ def test_report_13_a_limit_of_zero_lets_nothing_through(client, keys, redis_clie
     assert answer.status_code == 429
     assert answer["RateLimit-Policy"] == '"limited";q=0;w=60'
     assert re.fullmatch(r'"limited";r=0;t=\d+', answer["RateLimit"])
-    assert "Retry-After" not in answer  # waiting would not help
+    assert "Retry-After" not in answer  # because waiting would not help
     assert all(redis_client.pttl(key) > 0 for key in keys())
 
 

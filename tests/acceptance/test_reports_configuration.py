@@ -1,4 +1,4 @@
-"""What users of other limiters reported of group N: rules that one worker never hears of, and foreign migrations."""
+"""Bug reports about other limiters, group N: changed rules that do not reach a worker, and foreign migrations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def view(request):
 urlpatterns = [path("t/", view)]
 """
 
-# Says each time that the answer is another one, and when.
+# Prints each change of the response, with its time.
 PROCESS_B = """
 import time
 import django
@@ -50,7 +50,7 @@ while True:
     time.sleep(0.01)
 """
 
-# Runs the lines it is sent, and says when they were done.
+# Runs the lines that it receives, and prints the time at which they were done.
 PROCESS_A = """
 import sys, time
 import django
@@ -66,8 +66,8 @@ CREATE = (
     "Rule.objects.create(ruleset=Ruleset.objects.create(name='api'), name='r', limit={}, period=60,"
     " characteristics=['ip'])"
 )
-# What process A does, and what process B answers from then on. 100 is never reached: each step begins a new count, as
-# limit 0 refuses whatever was counted, and 10**6 lets everything through.
+# The actions of process A, and the responses of process B after each. No step reaches 100 calls, limit 0 blocks each
+# call, and limit 10**6 allows each call.
 STEPS = [
     ("rule = Rule.objects.get(); rule.limit = 0; rule.save()", 429),
     ("rule.enabled = False; rule.save()", 200),
@@ -82,13 +82,13 @@ STEPS = [
     (CREATE.format(0), 429),
 ]
 RAW = ("connection.cursor().execute('UPDATE django_ratelimit_rules_rule SET \"limit\" = 1000000')", 200)
-# The documented bounds, and what a busy machine may add to them.
+# The documented bounds, and the time that a busy machine may add.
 SAVED, BEHIND, SLACK = 1.0, 15.0, 3.0
 
 
 @pytest.fixture
 def site(tmp_path) -> Iterator[dict[str, str]]:
-    """A database file of its own, and the environment of processes that use it."""
+    """Create a database file, and return the environment of processes that use it."""
     (tmp_path / "settings_of_b.py").write_text(SETTINGS)
     (tmp_path / "urls_of_b.py").write_text(URLS)
     environment = os.environ | {
@@ -150,13 +150,13 @@ def test_report_33_a_rule_saved_while_redis_was_away_is_followed_as_soon_as_it_i
         with redis_server(port):
             change(CREATE.format(10**6))
             assert b.stdout.readline().split()[1] == "200"
-        # Redis comes back so soon that B may never have missed it, and what it was told before is gone.
+        # Redis comes back so soon that B may not have noticed the outage. Earlier announcements are lost.
         change("rule = Rule.objects.get(); rule.limit = 0; rule.save()")
         with redis_server(port):
             back = time.time()
             seen, status = b.stdout.readline().split()
             assert status == "429"
-            # The pause in which B left Redis alone had grown for a second or two at most.
+            # B's breaker paused for two seconds at most.
             assert float(seen) - back < SAVED + 2 * SLACK
     finally:
         for process in (a, b):

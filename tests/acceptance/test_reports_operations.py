@@ -1,4 +1,4 @@
-"""What users of other limiters reported, tried here through the test client: groups G, H and M, the store and metrics.
+"""Bug reports about other limiters, repeated here with the test client: groups G, H and M, the store and metrics.
 
 Each test names its report. More of group G is in tests/faults, of group H in tests/counters.
 """
@@ -44,7 +44,7 @@ def limit(number: int, period: int, *by: str, name: str = "limited", **options) 
 
 
 def scraped(client) -> dict[str, float]:
-    """Our samples, as a scrape sees them."""
+    """Return our samples, as a scrape sees them."""
     text = client.get("/metrics").content.decode()
     found = re.findall(r"^(django_rate_limiter\S*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in found}
@@ -54,7 +54,7 @@ def broken_key(key, prefix, version):
     raise RuntimeError("no tenant")
 
 
-# Reports of the same kind as 19: whatever is wrong with the store, also what is wrong with its configuration.
+# Reports of the same kind as 19: any fault of the store, including its configuration.
 NOWHERE = {
     "nobody listens": {"LOCATION": "redis://127.0.0.1:{port}/0"},
     "no such host": {"LOCATION": "redis://no-such-host.invalid/0"},
@@ -132,7 +132,7 @@ def test_report_20_a_process_whose_first_check_finds_no_script_counts_it(redis_c
 
 
 class Monitor:
-    """What a Redis was told, as Redis itself has it."""
+    """The commands that a Redis received, as Redis itself reports them."""
 
     def __init__(self, client: redis.Redis) -> None:
         where = client.connection_pool.connection_kwargs
@@ -194,7 +194,7 @@ def test_report_21_the_script_is_given_keys_of_one_slot_and_nothing_else(client,
 
 @pytest.fixture(scope="module")
 def cluster_of_one() -> Iterator[str]:
-    """A Redis Cluster with a single node, which refuses what a cluster refuses."""
+    """Run a Redis Cluster with a single node, which rejects the same commands as a larger cluster."""
     options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     with redis_server(None, *options) as url, redis.Redis.from_url(url) as client:
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -258,7 +258,7 @@ def test_report_22_all_that_is_written_carries_the_prefix(client, settings, redi
     last_hour.write()
     current().announce()
     written = [key.decode() for key in redis_client.keys("*")]
-    # A counter, a refusal to explain, a minute of the last hour, the announcement.
+    # A counter, a stored decision, a minute of the last hour, and the announcement.
     assert len(written) >= 4
     assert all(key.startswith("mine:1:rl") for key in written)
 
@@ -287,7 +287,7 @@ def test_report_32_no_value_of_a_request_is_a_label(client, django_user_model):
                 HTTP_HOST=f"host-{number}.example",
             )
         made = set(scraped(client)) - before
-    # Buckets of the duration aside, at most what rules and outcomes multiply to.
+    # Apart from the buckets of the duration, at most one sample for each rule and outcome.
     counted = [name for name in made if "_bucket" not in name]
     assert len(counted) <= len(rules) * 3 * 3
     assert not [name for name in made if re.search(r"198\.51|secret|word-|bot-|tag-|name-|host-", name)]

@@ -1,4 +1,4 @@
-"""Settings are read at use: each takes effect at once, and so does taking it back."""
+"""Settings are read on each use, so a change and its end take effect at once."""
 
 # Report 35: `override_settings` has no effect.
 
@@ -37,7 +37,7 @@ def _site(settings):
 
 
 def twice(url="/one/", **meta):
-    """The status of a second request, after a first one that used up the limit."""
+    """Return the status of a second request, after the first one reached the limit."""
     reset_counters()
     return [Client().get(url, **meta).status_code for _ in range(2)][1]
 
@@ -47,7 +47,7 @@ def enabled():
 
 
 def cache_alias():
-    """Whether a counter that was used up in the default cache is the one asked."""
+    """Return whether the limiter uses the counter of the default cache, which has reached its limit."""
     return Client().get("/one/", REMOTE_ADDR="203.0.113.50").status_code
 
 

@@ -1,6 +1,6 @@
-"""Retry-After keeps its word on a real clock: who waits that long is let in, and no number is ever below zero."""
+"""On a real clock, a client that waits for Retry-After is allowed, and no number is ever below zero."""
 
-# Report 16: Retry-After too early, then 0, then hugely negative.
+# Report 16: Retry-After is too early, then 0, then a large negative number.
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def retry_after(response):
 )
 def test_client_that_waits_as_long_as_it_is_told_is_let_in(settings, algorithm, prefix):
     settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_PREFIX": prefix}}
-    # Thirty clients instead of thirty rounds: each starts at a time of its own, and all wait side by side.
+    # Thirty clients replace thirty rounds. Each starts at a different time, and all wait in parallel.
     due = []
     with limit(algorithm):
         for number in range(CLIENTS):
             while (response := get(number)).status_code == 200:
                 pass
             due.append((time.monotonic() + retry_after(response), number))
-            time.sleep(random.random() / CLIENTS)  # Not a wait for something: this spreads the starts.
+            time.sleep(random.random() / CLIENTS)  # This sleep spreads the starts and waits for no condition.
         for moment, number in due:
-            time.sleep(max(0.0, moment - time.monotonic()))  # The promise is about this very time.
+            time.sleep(max(0.0, moment - time.monotonic()))  # The header promises exactly this time.
             assert get(number).status_code == 200
 
 

@@ -36,9 +36,7 @@ After the log, the replay sent scripted requests:
   - 35 requests to the async status view.
 During the replay, operators changed rules. The rulesets' history in the admin shows these changes.
 The admin's charts and its recorded traffic (for Replay and Suggest) show the log's hours as minutes."""
-DECISION = (
-    "To see why a request was blocked, paste its decision id {decision} into Explain in the admin within an hour."
-)
+DECISION = "To see why a request was blocked, paste {decision} into Explain in the admin within an hour."
 
 
 class Command(BaseCommand):
