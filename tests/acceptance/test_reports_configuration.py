@@ -66,8 +66,8 @@ CREATE = (
     "Rule.objects.create(ruleset=Ruleset.objects.create(name='api'), name='r', limit={}, period=60,"
     " characteristics=['ip'])"
 )
-# The actions of process A, and the responses of process B after each. No step reaches 100 calls, limit 0 blocks each
-# call, and limit 10**6 allows each call.
+# The actions of process A, and the responses of process B after each. No step reaches 100
+# calls, because each begins a new count. Limit 0 blocks each call, and limit 10**6 allows each call.
 STEPS = [
     ("rule = Rule.objects.get(); rule.limit = 0; rule.save()", 429),
     ("rule.enabled = False; rule.save()", 200),

@@ -1,4 +1,4 @@
-"""Both stores behind one fixture, with hits made by hand."""
+"""A fixture for both stores, and hits without rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django_ratelimit_rules.engine.keys import prefixes
 
 @dataclass
 class Store:
-    """Counters, and how time passes for them: really for Redis, by hand for memory."""
+    """Counters, and a way to let time pass: really for Redis, and with a moved clock for memory."""
 
     counters: Any
     clock: list[float] | None
@@ -47,6 +47,6 @@ def make_hit(name: str = "r", value: str = "42", *, enforced: bool = True, membe
 
 @pytest.fixture(autouse=True)
 def _collect() -> Iterator[None]:
-    """Find what a test left open in that test, not in a later one."""
+    """Collect garbage after each test, so that a resource left open fails this test and not a later one."""
     yield
     gc.collect()

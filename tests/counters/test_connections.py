@@ -1,4 +1,4 @@
-"""Every way an alias may reach its Redis, in both colours: sockets, credentials, TLS, Sentinel, forks, many loops."""
+"""Each way from an alias to its Redis, sync and async: sockets, credentials, TLS, Sentinel, forks, many loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BACKEND = {"BACKEND": "django_redis.cache.RedisCache"}
 
 
 def count_in_both_colours(settings, **cache) -> list[int]:
-    """Count twice on an alias, once synchronously and once not; return what the counter said."""
+    """Count twice on an alias, once in sync and once in async code. Return the counter's values."""
     settings.CACHES = {"default": BACKEND | cache}
     hit = make_hit(limit=9)
     first = current().hit([hit])[0].used
@@ -43,7 +43,7 @@ def test_a_unix_socket(settings, tmp_path):
 @pytest.mark.parametrize("way", ["options", "url"])
 def test_a_user_restricted_to_the_prefix_with_its_password(settings, way):
     if way == "options" and django_redis.VERSION < (7,):
-        pytest.skip("django-redis takes a USERNAME since version 7; before, the user stands in the URL")
+        pytest.skip("django-redis supports USERNAME since version 7. Earlier versions take the user from the URL.")
     acl = ["user", "app", "on", ">s3cret:@/", "~site:1:rl*", "+eval", "+evalsha", "+@read", "+@write", "+@connection"]
     with redis_server(None, *["--user", *acl[1:]]) as url:
         options = {"USERNAME": "app", "PASSWORD": "s3cret:@/"} if way == "options" else {}
@@ -100,7 +100,7 @@ def test_tls_with_a_certificate_that_is_checked(settings, certificate):
 
 @pytest.fixture
 def sentinel(tmp_path) -> Iterator[int]:
-    """A master watched by a Sentinel; yields the Sentinel's port."""
+    """Run a master under a Sentinel, and yield the Sentinel's port."""
     port = free_port()
     with redis_server() as url:
         master = url.rsplit(":", 1)[1]
@@ -239,7 +239,7 @@ def test_a_server_that_restarted_is_found_again_at_the_next_check(settings):
         limiter = Limiter("restarted")
         for _ in range(2):
             with redis_server(port):
-                # Idle connections of the server before are found dead before anything is sent on them.
+                # Idle connections to the earlier server are detected as closed before a command is sent.
                 assert not limiter.check({}).error
 
 

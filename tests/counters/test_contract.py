@@ -1,4 +1,4 @@
-"""The contract of a counter store, held by Redis and by memory alike."""
+"""The contract of a counter store, for Redis and for memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_counter_that_held_a_ban_alone_is_gone_with_it(store, algorithm):
     hit = make_hit(limit=0, period=86400, ban_for=1, algorithm=algorithm)
     assert store.counters.hit([hit])[0].banned
     store.wait(1.05)
-    # A fixed window counts refused calls as well, and goes on until it ends.
+    # A fixed window also counts blocked calls, and continues until its end.
     assert store.counters.reset([hit.key]) == (algorithm == "fixed_window")
 
 
@@ -181,7 +181,7 @@ def test_fractions_gather_no_noise(store, algorithm):
     tallies = [store.counters.hit([hit], 0.7)[0] for _ in range(11)]
     assert [tally.exceeded for tally in tallies] == [False] * 10 + [True]
     assert tallies[2].used == pytest.approx(2.1, abs=0.001)
-    if algorithm != "token_bucket":  # which leaks meanwhile
+    if algorithm != "token_bucket":  # because it refills during the test
         assert tallies[2].used == 2.1
 
 

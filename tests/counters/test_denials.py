@@ -1,4 +1,4 @@
-"""The denial cache: certain refusals are answered in this process, and nobody is kept out for longer than is right."""
+"""The denial cache answers certain refusals in this process, and blocks no client for too long."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _cached(settings):
 
 @pytest.fixture
 def asked(redis_client):
-    """A function that tells how often Redis ran the script since it was called last."""
+    """Return a function that returns the number of script runs in Redis since its last call."""
 
     def number() -> int:
         calls = redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
@@ -153,7 +153,7 @@ def test_refused_calls_are_counted_and_redis_hears_of_them_when_it_is_asked_next
         for _ in range(2):
             limiter.check({"user": 1})
         assert refused(limiter, 5) == [3, 4, 5, 6, 7]
-        # A call that costs less than what was refused might pass, and so Redis is asked.
+        # Redis is asked, because a call with a lower cost than the refused one might be allowed.
         settings.RATELIMIT_RULES_REFRESH_SECONDS = 0.01
         asked()
         assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 7.5
@@ -239,14 +239,14 @@ def test_a_dry_run_refuses_nobody(asked):
 
 @pytest.mark.parametrize("rule", [WINDOW, WINDOW.with_changes(ban_for=600)], ids=["window", "ban"])
 def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_alone(rule, settings):
-    # What is said again is explained under the id that its first refusal has.
+    # A repeated refusal is explained under the id of the first one.
     settings.RATELIMIT_RULES_DECISIONS = False
     with override_ruleset("api", [rule]):
         limiter = Limiter("api")
         while not limiter.check({"user": 1}).blocked:
             pass
         again = limiter.check({"user": 1}, 2)
-        # An identifier that is no plain dictionary is planned for each time.
+        # An identifier that is not a plain dictionary is planned each time.
         planned = limiter.check(MappingProxyType({"user": 1}), 2)
         assert planned.evaluations[0].count - again.evaluations[0].count == (0 if rule.ban_for else 2)
         for result in (again, planned):
@@ -273,7 +273,7 @@ def test_whoever_is_refused_again_is_who_was_refused(asked):
         for _ in range(2):
             limiter.check({"user": 1})
         asked()
-        # To Python, the number 1.0 is 1; to a limiter it is another user, as which nobody was refused.
+        # In Python, 1.0 equals 1. For a limiter it is a different user, who was not refused.
         for other in ("1 ", 1.0, False):
             assert not limiter.check({"user": other}).blocked
         assert asked() == 3
@@ -332,7 +332,7 @@ def test_a_forked_child_leaves_to_its_parent_what_that_refused():
         refused(limiter, 5)
         child = os.fork()
         if child == 0:
-            # Less than what was refused might pass, and so Redis is asked: it has heard of one refusal.
+            # Redis is asked, because a lower cost might be allowed. It has counted one refusal.
             os._exit(0 if limiter.check({"user": 1}, 0.5).evaluations[0].count == 3.5 else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 8

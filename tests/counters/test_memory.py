@@ -1,4 +1,4 @@
-"""What only the store in memory does: it has a bound, and keeps to it at little cost."""
+"""Behaviour of only the memory store: it keeps within its bound at a low cost."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_more_counters_than_it_holds_cost_no_sweep_each():
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
 def test_a_clock_that_is_set_gives_no_quota_and_makes_nobody_wait_longer(algorithm):
-    """Report 12, where Redis is away."""
+    """Report 12, while Redis is unavailable."""
     store, real = MemoryCounters(), time.time
     tallies = []
     for number in range(12):
         with mock.patch("time.time", lambda skew=60 if number % 2 else -60: real() + skew):
             tallies += store.hit([make_hit(algorithm=algorithm, limit=5, period=60)])
     assert [tally.exceeded for tally in tallies] == [False] * 5 + [True] * 7
-    # A sliding window gives room again a fifth of a period after its end.
+    # A sliding window allows calls again a fifth of a period after its end.
     assert all(0 < tally.retry_ms <= 72_000 for tally in tallies[5:])

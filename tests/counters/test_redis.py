@@ -1,4 +1,4 @@
-"""What only a real Redis shows: expiries, lost scripts, odd data, prefixes, and failures."""
+"""Behaviour that needs a real Redis: expiries, lost scripts, odd data, prefixes, and failures."""
 
 from __future__ import annotations
 

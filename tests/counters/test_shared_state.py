@@ -1,4 +1,4 @@
-"""What lies beside the counters, alike in Redis and in memory."""
+"""Shared data other than counters, in Redis and in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = int(time.time())
 
 @dataclass
 class Shared:
-    """A store, and how time passes for what it keeps: Redis is asked for a shorter time to live instead."""
+    """A store, and a way to let time pass for its data. In Redis, the time to live is shortened instead."""
 
     store: Any
     clock: list[float] | None
@@ -113,7 +113,7 @@ def test_counters_of_one_limiter_are_listed_looked_at_and_cleared(shared):
     assert (sorted(found), complete) == (sorted(hit.key for hit in hits), True)
     assert store.keys("test", 2)[1] is False
     assert {hit.key: tally.used for hit, tally in store.look(hits)} == {hit.key: 2 for hit in hits}
-    # What lies beside the counters is no counter.
+    # Other shared data is not listed as a counter.
     store.put("note", "x", 60)
     assert [store.clear("test"), store.clear("test"), store.clear()] == [3, 0, 1]
     assert store.fetch("note") == b"x"

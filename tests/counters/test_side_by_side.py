@@ -1,6 +1,6 @@
-"""Redis and memory side by side: random chains, calls and times, and every field of every answer compared.
+"""Compares all fields of all results of Redis and memory, for random chains, calls and times.
 
-The server's clock is moved by hand, so that no field needs a tolerance.
+The test moves the server's clock, so that no field needs a tolerance.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def make_machine(redis_counters: RedisCounters, clock: Any) -> type[RuleBasedSta
         def __init__(self) -> None:
             super().__init__()
             redis_counters.clear()
-            # Every example begins at the same point of all clock-aligned windows.
+            # Each example begins at the same point of all clock-aligned windows.
             clock.align(420_000)
             self.memory = MemoryCounters(clock=lambda: clock.milliseconds)
             self.pending: tuple[Any, ...] = ()
@@ -126,7 +126,7 @@ def make_machine(redis_counters: RedisCounters, clock: Any) -> type[RuleBasedSta
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Any]]:
     if libfaketime() is None:
-        pytest.skip("libfaketime is not installed, so no server can be lent a clock")
+        pytest.skip("libfaketime is not installed, so the server's clock cannot be moved")
     with tempfile.TemporaryDirectory() as folder, server_with_clock(Path(folder)) as (url, clock):
         yield url, clock
 
@@ -140,8 +140,8 @@ def test_redis_and_memory_agree_in_every_field(server):
             try:
                 run_side_by_side(machine)
             except Flaky:
-                # The same steps went well when they were taken again: the server had been kept from running for so long
-                # that the ticks it adds up made a millisecond. What is wrong is wrong each time, and fails at once.
+                # The same steps passed when they were repeated. The server had been paused for so long that its added
+                # ticks made a millisecond. A real fault occurs each time, and fails at once.
                 if not attempts_left:
                     raise
             else:
@@ -156,7 +156,7 @@ def run_side_by_side(machine: type[RuleBasedStateMachine]) -> None:
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            # Every step waits for the server's clock, and shrinking takes thousands of them.
+            # Each step waits for the server's clock, and shrinking takes thousands of steps.
             phases=[Phase.reuse, Phase.generate],
         ),
     )

@@ -1,4 +1,4 @@
-"""A site in front of a Redis that may be broken: a view for each failure mode, synchronous and asynchronous."""
+"""A site with a Redis that tests break: a view for each failure mode, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django_ratelimit_rules import Limiter, Rule, rate_limited
 from django_ratelimit_rules.testing import override_ruleset
 from tests.faults.rig import Proxy, Server
 
-# Long enough for a busy machine, where a server that is well may take its time.
+# Long enough for a busy machine, on which a healthy server may be slow.
 TIMEOUT = 0.5
 LIMIT = 5
 MODES = ("open", "closed", "local")
@@ -47,7 +47,7 @@ urlpatterns = [
 
 
 class Site:
-    """What a client, a scrape and an operator's log see of it. ``turns`` counts what the event loop did meanwhile."""
+    """The site as a client, a scrape and an operator's log see it. ``turns`` counts the turns of the event loop."""
 
     def __init__(self, colour: str, caplog) -> None:
         self.colour = colour
@@ -56,7 +56,7 @@ class Site:
         self._runner = asyncio.Runner() if colour == "asgi" else None
 
     def get(self, mode: str):
-        """Ask the view whose limiter has this failure mode. An exception in the view is a status 500."""
+        """Request the view of the limiter with this failure mode. An exception in the view is a status 500."""
         url = f"/{self.colour}/{mode}/"
         if self._runner is None:
             return Client(raise_request_exception=False).get(url)
@@ -75,18 +75,18 @@ class Site:
             await asyncio.sleep(0)
 
     def used(self, mode: str) -> int | None:
-        """What the counter says, None while it cannot be asked. Changes nothing."""
+        """Return the used calls of the counter without a change. Returns None if the store does not answer."""
         result = Limiter(f"fault_{mode}").peek({"ip": "127.0.0.1"})
         return None if result.error else int(result.evaluations[0].used)
 
     def errors(self) -> Counter[str]:
-        """The errors counted so far, by limiter."""
+        """Return the errors counted so far, by limiter."""
         text = Client().get("/metrics").content.decode()
         found = re.findall(r'^django_rate_limiter_errors_total\{rate_limiter="(.*?)"\} (\S+)$', text, re.MULTILINE)
         return Counter({limiter: int(float(number)) for limiter, number in found})
 
     def lines(self) -> list[str]:
-        """What this app logged as errors."""
+        """Return the errors that this app logged."""
         return [
             record.getMessage()
             for record in self._caplog.records
@@ -115,7 +115,7 @@ def site(request, settings, caplog) -> Iterator[Site]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of the test's own, running."""
+    """Run a server for one test."""
     with Server() as server:
         server.start()
         yield server
@@ -129,7 +129,7 @@ def proxy(server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def use(settings):
-    """A function that has the counters live on a port."""
+    """Return a function that uses the Redis on a port for the counters."""
 
     def use(port: int, **options: object) -> None:
         stated = {"SOCKET_TIMEOUT": TIMEOUT, "SOCKET_CONNECT_TIMEOUT": TIMEOUT} | options

@@ -1,7 +1,7 @@
-"""Redis servers and a TCP proxy made to be broken: what a test does to them, they do to whoever is connected.
+"""Redis servers and a TCP proxy that a test breaks, together with their connections.
 
-A :class:`Server` may be killed, frozen and started again on its port, without its data; a :class:`Proxy` passes bytes
-on until it is told to be late, silent or rude. Both end with the block they are used in.
+A :class:`Server` can be killed, frozen and started again on its port, without its data. A :class:`Proxy` forwards
+bytes until a test makes it late, silent or broken. Both end with their ``with`` block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.servers import free_port, redis_server, wait_until
 
 
 class Server:
-    """A Redis on a port of its own."""
+    """A Redis on its own port."""
 
     def __init__(self, port: int | None = None) -> None:
         self.port = port or free_port()
@@ -30,14 +30,14 @@ class Server:
         self.client: Any = None
 
     def start(self) -> None:
-        """Start it; empty, whatever it held before."""
+        """Start the server without its earlier data."""
         self._running.enter_context(redis_server(self.port))
         self.client = redis.Redis(port=self.port, socket_timeout=10)
         self._running.callback(self.client.close)
         self.client.ping()
 
     def kill(self) -> None:
-        """End it without a word."""
+        """Kill the server without a shutdown."""
         self._running.close()
 
     @property
@@ -46,7 +46,7 @@ class Server:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stop the process in its tracks: the kernel still accepts connections, nobody answers."""
+        """Stop the process during a block. The kernel still accepts connections, but the server does not answer."""
         pid = self.pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -55,7 +55,7 @@ class Server:
             os.kill(pid, signal.SIGCONT)
 
     def evalshas(self) -> int:
-        """How many EVALSHA and EVAL have reached it."""
+        """Return the number of EVALSHA and EVAL commands that reached the server."""
         stats = self.client.info("commandstats")
         return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
 
@@ -67,9 +67,10 @@ class Server:
 
 
 class Proxy:
-    """A TCP proxy in threads. ``replies`` says what becomes of the server's bytes: ``"pass"``, ``"late"``, ``"never"``,
-    ``"trickle"`` (a byte at a time) or ``"cut"``, which resets the connection in the middle of a reply; ``requests``
-    may be ``"pass"`` or ``"never"``.
+    """A TCP proxy in threads.
+
+    ``replies`` is the treatment of the server's bytes: ``"pass"``, ``"late"``, ``"never"``, ``"trickle"`` (a byte at a
+    time) or ``"cut"``, which resets the connection in the middle of a reply. ``requests`` is ``"pass"`` or ``"never"``.
     """
 
     DELAY = 1.2
@@ -81,14 +82,14 @@ class Proxy:
         self.replies = self.requests = "pass"
         self.accepted = 0
         self._healed = threading.Event()
-        # Readable for everybody once the proxy ends.
+        # Becomes readable in all threads at the end of the proxy.
         self._end, self._stop = socket.socketpair()
         self._threads: list[threading.Thread] = []
         self._spawn(self._accept)
 
     @contextlib.contextmanager
     def broken(self, replies: str = "pass", requests: str = "pass") -> Iterator[None]:
-        """Treat bytes so for the length of a block."""
+        """Treat bytes in this way during a block."""
         self._healed.clear()
         self.replies, self.requests = replies, requests
         try:
@@ -112,7 +113,7 @@ class Proxy:
             self._spawn(self._pass_on, client)
 
     def _pass_on(self, client: socket.socket) -> None:
-        # One thread for both directions: a socket that another thread reads from would not be reset by closing it.
+        # Use one thread for both directions, because closing a socket does not reset it while another thread reads it.
         with client, socket.create_connection(("127.0.0.1", self._target)) as server, contextlib.suppress(OSError):
             while True:
                 readable = select.select([client, server, self._end], [], [])[0]
@@ -129,12 +130,12 @@ class Proxy:
                         return
 
     def _answer(self, client: socket.socket, reply: bytes) -> bool:
-        """Treat a reply as told; return whether the connection lives on."""
+        """Forward, delay, drop or cut a reply as set. Return whether the connection stays open."""
         if self.replies == "late":
             self._healed.wait(self.DELAY)
         if self.replies == "cut":
             client.sendall(reply[: len(reply) // 2])
-            # A reset, not an orderly end.
+            # Send a reset instead of an orderly end.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False
         if self.replies == "trickle":
@@ -161,7 +162,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def deaf_port(port: int) -> Iterator[None]:
-    """Hold a port on which connections are never made: its queue is full and nobody takes from it."""
+    """Yield a port that accepts no connections, because its queue stays full."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -179,7 +180,7 @@ def deaf_port(port: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy(server: Server) -> Iterator[None]:
-    """Keep a server busy with a script that does not end."""
+    """Keep a server busy with an endless script."""
     server.client.config_set("busy-reply-threshold" if _is_new(server) else "lua-time-limit", 20)
     looping = redis.Redis(port=server.port, socket_timeout=30)
 

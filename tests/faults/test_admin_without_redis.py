@@ -1,4 +1,4 @@
-"""The operator's pages while Redis hangs, which is when they are looked at: they open, and wait once or twice."""
+"""The admin's pages open during an outage of Redis, when operators need them, and wait only once or twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rulesets(db) -> list[Ruleset]:
     return made
 
 
-# How often a page may wait for a time-out: once for each kind of thing it shows, and the refresher asks meanwhile, too.
+# The number of time-outs that a page may wait for: one for each kind of data it shows. The refresher may add another.
 WAITS = 6
 
 
@@ -40,7 +40,7 @@ def test_every_page_opens_and_waits_for_redis_a_few_times_at_most(admin_client, 
     asked.append((admin_client.post, reverse(f"{NAME}_switch", args=[pk, "dry_run"]), {"reason": "because"}))
     with proxy.broken(requests="never"):
         for method, page, data in asked:
-            # Each wait costs the connection: the next one makes a new one.
+            # Each time-out closes the connection, so the number of new connections is the number of waits.
             before = proxy.accepted
             assert method(page, data).status_code < 400
             assert proxy.accepted - before <= WAITS, page

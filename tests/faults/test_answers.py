@@ -1,4 +1,4 @@
-"""A refusal is answered as one, also where the project's own view or template for it fails."""
+"""A blocked request gets a response even if the project's own view or template for it fails."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def denying_view(request, result):
 
 
 def statuses(**headers) -> set[int]:
-    """What both colours answer to a request that is refused."""
+    """Return the statuses of sync and async code for a blocked request."""
 
     async def ask():
         return await AsyncClient(raise_request_exception=False).get("/asgi/", **headers)
@@ -80,7 +80,7 @@ def test_a_view_may_answer_by_what_django_makes_an_answer_of(settings):
 
 @pytest.mark.parametrize("template", ["{% nonsense %}", "{% include 'nowhere.html' %}", "{{ request.user.pk }}"])
 def test_a_template_that_fails_leaves_a_line_of_text(settings, tmp_path, template):
-    # The last one asks for a session, which this site keeps in the Redis that is away.
+    # The last view loads a session, which is stored in the unavailable Redis.
     (tmp_path / "503.html").write_text(template)
     (tmp_path / "429.html").write_text(template)
     settings.TEMPLATES = [settings.TEMPLATES[0] | {"DIRS": [tmp_path]}]

@@ -1,4 +1,4 @@
-"""What a project's own code gets wrong while it is asked: the failure mode answers, never an error of ours."""
+"""If a project's own code fails during a check, the failure mode answers, and our code raises no error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from django_ratelimit_rules.testing import override_ruleset
 
 
 class Unspeakable:
-    """A value that has no text."""
+    """A value that cannot be converted to a string."""
 
     def __str__(self) -> str:
         raise LookupError("no text")
@@ -32,7 +32,7 @@ class Unspeakable:
 
 
 class Mute(Exception):
-    """An error that cannot say what it is."""
+    """An error that has no message."""
 
     def __str__(self) -> str:
         raise LookupError("no text")
@@ -84,7 +84,7 @@ said: dict[str, object] = {}
 
 
 def telling(request, **kwargs):
-    """Raise or return what a test has told."""
+    """Raise or return the value that a test set."""
     if isinstance(said["told"], BaseException):
         raise said["told"]
     return said["told"]
@@ -104,7 +104,7 @@ pytestmark = pytest.mark.urls(__name__)
 
 
 def both(mode: str, *rules: Rule, at: str = "") -> list:
-    """Ask once in each colour; return the answers."""
+    """Check once in sync and once in async code, and return the responses."""
 
     async def ask():
         return await AsyncClient(raise_request_exception=False).get(f"/{at}asgi/")

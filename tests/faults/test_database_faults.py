@@ -1,5 +1,7 @@
-"""A database that is gone, locked or not migrated yet: rules of code go on, the last good ones stay, and those of the
-admin come in force without a restart."""
+"""A missing, locked or not yet migrated database.
+
+Rules in code still apply, the last good rules stay in force, and the admin's rules apply later without a restart.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from django.conf import settings as django_settings
 from django_ratelimit_rules.counters.aliases import current
 from tests.servers import wait_until
 
-# Makes a database in every state that a deployment goes through.
+# Creates a database in each state of a deployment.
 PREPARE = textwrap.dedent(
     """
     import shutil, sys
@@ -45,7 +47,7 @@ PREPARE = textwrap.dedent(
     shutil.copy(file, f"{folder}/ruled")
     """
 )
-# A process of the site: answers one request for each line it reads.
+# A process of the site, which handles one request for each line that it reads.
 SERVE = textwrap.dedent(
     """
     import json, sys, time
@@ -64,7 +66,7 @@ SERVE = textwrap.dedent(
     """
 )
 
-# A process whose first check is a synchronous one on an event loop, as in an async view or in Ninja's throttles.
+# A process whose first check is synchronous on an event loop, as in an async view or in Ninja's throttles.
 ON_A_LOOP = textwrap.dedent(
     """
     import asyncio, json
@@ -82,7 +84,7 @@ ON_A_LOOP = textwrap.dedent(
 
 
 class Process:
-    """A process of the site, on a database file that may not be there."""
+    """A process of the site, on a database file that may be missing."""
 
     def __init__(self, file: Path, log: Path) -> None:
         self._log = log
@@ -97,7 +99,7 @@ class Process:
             )
 
     def get(self) -> tuple[int, dict[str, int], float]:
-        """Make a request; return its status, the limits of the rules evaluated, and the seconds it took."""
+        """Make a request. Return its status, the limits of the evaluated rules, and its duration in seconds."""
         self._running.stdin.write("\n")
         self._running.stdin.flush()
         status, policy, seconds = json.loads(self._running.stdout.readline())
@@ -105,7 +107,7 @@ class Process:
         return status, {name: int(limit) for name, limit in limits.items()}, seconds
 
     def logged(self) -> str:
-        """What the process logged so far."""
+        """Return the log of the process so far."""
         return self._log.read_text()
 
     def end(self) -> None:
@@ -123,7 +125,7 @@ def _environment(file: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory) -> Path:
-    """A folder of databases: ``0001``, ``0002`` and ``ready`` migrations, ``ruled`` with a rule in it."""
+    """Return a folder of databases with the migrations ``0001``, ``0002`` and ``ready``. ``ruled`` contains a rule."""
     folder = tmp_path_factory.mktemp("states")
     file = folder / "site.sqlite3"
     subprocess.run([sys.executable, "-c", PREPARE, str(file), str(folder)], env=_environment(file), check=True)
@@ -132,7 +134,7 @@ def states(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def start(tmp_path) -> Iterator:
-    """A function that starts a process of the site on a file."""
+    """Return a function that starts a process of the site on a database file."""
     with contextlib.ExitStack() as stack:
 
         def start(file: Path) -> Process:
@@ -144,7 +146,7 @@ def start(tmp_path) -> Iterator:
 
 
 def put(state: Path, file: Path) -> None:
-    """Put a database in the place of another, at once."""
+    """Replace a database by another one in a single step."""
     shutil.copy(state, file.with_suffix(".new"))
     file.with_suffix(".new").replace(file)
 
@@ -184,7 +186,7 @@ def test_a_database_that_goes_away_leaves_the_last_good_rules(tmp_path, states, 
     process = start(file)
     assert process.get()[:2] == (200, BOTH)
     away = file.parent.rename(tmp_path / "away")
-    # News, after which every process wants to load.
+    # Announce a change, so that each process tries to load the rules.
     current().announce()
     wait_until(lambda: "last good rules" in process.logged(), what="the reload")
     assert process.get()[:2] == (200, BOTH)
@@ -204,7 +206,7 @@ def test_a_database_that_hangs_holds_up_no_request(tmp_path, states, start):
         database.execute('UPDATE django_ratelimit_rules_rule SET expires_at = ?, "limit" = 99999', [str(expires)])
         current().announce()
         wait_until(lambda: process.get()[1]["of_admin"] == 99_999, what="the reload")
-        # From here on whoever reads waits: SQLite for five seconds, another database perhaps for ever.
+        # From here on, each read waits. SQLite waits for five seconds, and another database may wait for ever.
         database.execute("BEGIN EXCLUSIVE")
         current().announce()
         longest = 0.0

@@ -1,4 +1,4 @@
-"""What tasks of one event loop do to each other: slow answers, cancellations, and nothing that ever holds it up."""
+"""Tasks of one event loop with slow replies and cancellations. No check blocks the loop."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ async def test_an_answer_has_its_whole_time_out_however_long_nothing_was_asked(l
     use(proxy.port, SOCKET_TIMEOUT=1)
     proxy.DELAY = 0.4
     assert not (await limiter.acheck({})).error
-    # Quiet for most of a time-out; then one that takes a good part of one.
+    # No check for most of a time-out, and then a check that takes a large part of a time-out.
     await asyncio.sleep(0.8)
     with proxy.broken("late"):
         assert not (await limiter.acheck({})).error
 
 
 async def turns_until(done: asyncio.Future) -> int:
-    """How often the loop comes round until something is done."""
+    """Return the number of turns of the loop until a task is done."""
     turns = 0
     while not done.done():
         turns += 1
@@ -83,7 +83,7 @@ async def test_a_connection_that_is_killed_under_many_checks_fails_those_and_no_
     with server.frozen():
         checks = [asyncio.create_task(limiter.acheck({})) for _ in range(100)]
         await asyncio.sleep(0.05)
-        # The server kills it as soon as it lives again, before or after it has answered.
+        # The server kills the connection as soon as it runs again, before or after its reply.
         killing = asyncio.create_task(asyncio.to_thread(server.client.client_kill_filter, skipme=True, _type="normal"))
         await asyncio.sleep(0.05)
     results = await asyncio.gather(*checks)
@@ -94,7 +94,7 @@ async def test_a_connection_that_is_killed_under_many_checks_fails_those_and_no_
 
 
 async def settled(limiter: Limiter):
-    """Look until the failure is over."""
+    """Check until the failure is over."""
     while (result := await limiter.apeek({})).error:
         await asyncio.sleep(0.01)
     return result
@@ -116,6 +116,6 @@ async def test_a_connection_that_signs_in_a_byte_at_a_time_is_given_up(limiter, 
     with proxy.broken("trickle"):
         started = time.monotonic()
         assert (await limiter.acheck({})).error
-        # To the end it would take more than half a minute.
+        # A complete sign-in would take more than half a minute.
         assert time.monotonic() - started < 10
     assert not (await settled(limiter)).error

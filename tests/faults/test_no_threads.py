@@ -1,4 +1,4 @@
-"""A process that may start no more threads, or is ending: its checks are answered all the same."""
+"""A process that cannot start threads, or that is ending, still answers its checks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Everything that goes wrong with Redis, on servers that are really broken: the failure mode answers, nothing waits
-without end, and once Redis is well again the counting is exact. Reports 19 and 20 are among it."""
+"""All faults of Redis, on servers that are really broken, including reports 19 and 20.
+
+The failure mode answers, no check waits without end, and counting is exact again after the fault.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ Block = contextlib.AbstractContextManager[None]
 
 @dataclass(frozen=True)
 class Fault:
-    """A way to break Redis for the length of a block. What a counter holds afterwards: ``kept`` is False where the
-    server loses its data; ``reaches`` is True where calls may be counted though nobody hears of it. ``waits``: a call
-    has to wait for its time-out."""
+    """A way to break Redis during a block.
+
+    ``kept`` is False if the server loses its data. ``reaches`` is True if calls may be counted although their replies
+    are lost. ``waits`` is True if a call has to wait for its time-out.
+    """
 
     name: str
     broken: Callable[[Server, Proxy], Block]
@@ -67,7 +71,7 @@ def _told(*change: object, back: tuple[object, ...]):
 @contextlib.contextmanager
 def _password_changed(server: Server, proxy: Proxy):
     with _set(server, ("CONFIG", "SET", "requirepass", "new"), ("CONFIG", "SET", "requirepass", "")):
-        # Who is in stays in: as after the next restart of the site, or a time-out.
+        # Connections that signed in before stay open. Close them, as a restart of the site or a time-out does.
         server.client.client_kill_filter(skipme=True, _type="normal")
         yield
 
@@ -130,7 +134,7 @@ def test_the_failure_mode_answers_and_counting_is_exact_again_afterwards(site, s
         started = time.monotonic()
         for mode in MODES:
             assert_answered_by_the_failure_mode(site, mode)
-        # 24 calls, of which a few wait for a time-out; a second each would be 24.
+        # A few of the 24 calls wait for a time-out. If each waited for a second, all would take 24 seconds.
         assert time.monotonic() - started < 10
     if site.colour == "asgi" and fault.waits:
         assert site.turns > 100
@@ -138,7 +142,7 @@ def test_the_failure_mode_answers_and_counting_is_exact_again_afterwards(site, s
     assert [line.split()[1] for line in site.lines()] == [f"fault_{mode}" for mode in MODES]
 
     wait_until(lambda: site.used("open") is not None, what="Redis to be asked again")
-    # From here on any failure would be a line again.
+    # From here on, each failure is logged again.
     log_sampling.forget()
     for mode in MODES:
         start = site.used(mode)
@@ -249,7 +253,7 @@ def test_an_outage_costs_no_time_out_per_call(server, use):
             while time.monotonic() - started < 1:
                 assert limiter.check({}).error
                 asked += 1
-        # In a second no more than a handful of calls can have waited for a time-out each.
+        # Only a few calls can wait for a time-out in one second.
         assert asked > 20 / TIMEOUT
 
 
@@ -259,6 +263,6 @@ def test_a_connection_that_signs_in_a_byte_at_a_time_is_given_up(proxy, use):
     with proxy.broken("trickle"):
         started = time.monotonic()
         assert Limiter("api").check({}).error
-        # To the end it would take more than half a minute.
+        # A complete sign-in would take more than half a minute.
         assert time.monotonic() - started < 10
     wait_until(lambda: not Limiter("api").check({}).error, what="the failure to be over")
