@@ -1,4 +1,4 @@
-"""Real servers that stand in for one another: a Redis Cluster whose slots can be moved, and a master under Sentinel."""
+"""Real servers that replace one another: a Redis Cluster whose slots can be moved, and a master under Sentinel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.servers import free_port, redis_binary, wait_until
 
 SLOTS = 16384
 MASTERS = 3
-# Milliseconds of silence after which nodes take another one for dead: where servers are to fail, and where none is, so
-# that a busy machine's pause is taken for no failure.
+# Milliseconds of silence after which nodes consider another node dead. Tests with failing servers use the first.
+# Other tests use the second, so that a busy machine's pause is not considered a failure.
 NODE_TIMEOUT, PATIENCE = 1000, 15_000
-# Redis lists no replica that has heard nothing of its master yet.
+# Send pings often, because Redis lists a replica only after its first message from the master.
 OPTIONS = [
     *("--save", "", "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"),
 ]
@@ -32,7 +32,7 @@ CLUSTER_OPTIONS = [
 
 
 class Node:
-    """One server, which can be killed. It keeps its port, and what it wrote down, when it is started again."""
+    """One server, which can be killed. A restarted server keeps its port and its saved data."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.port = free_port()
@@ -47,7 +47,7 @@ class Node:
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def ask(self, *command: Any) -> Any:
-        """Run a command on this node alone, which follows no redirection; return the reply as the server gives it."""
+        """Run a command on this node, without following redirections. Return the raw reply."""
         return self._client.execute_command(*command)
 
     def answers(self) -> bool:
@@ -57,12 +57,12 @@ class Node:
             return False
 
     def offset(self) -> int:
-        """How much of the writes it has seen."""
+        """Return the replication offset."""
         role = self.ask("ROLE")
         return int(role[1] if role[0] == b"master" else role[4])
 
     def kept(self) -> int:
-        """What a replica, whose master is gone, has of the one plain counter of the limiter ``failover``."""
+        """Return the value of the one plain counter of the limiter ``failover`` on a replica without a master."""
         wait_until(lambda: self.ask("ROLE")[3] != b"connected", what="the replica to miss its master")
         (key,) = self.ask("KEYS", "*{failover}*")
         return int(self.ask("GET", key).split()[0])
@@ -73,7 +73,7 @@ class Node:
         self._client.close()
 
     def hang(self) -> None:
-        """Let it neither answer nor close a connection until it is resumed, or killed."""
+        """Stop the process, so that it neither replies nor closes connections until it is resumed or killed."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -100,17 +100,17 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """Six nodes; which of them are masters changes."""
+    """Six nodes. Tests change which of them are masters."""
 
     def __init__(self, folder: Path) -> None:
         self.nodes = [ClusterNode(folder / str(number)) for number in range(2 * MASTERS)]
 
     def locations(self, who: str = "") -> list[str]:
-        """Return what a cache alias has as its LOCATION: three of the nodes; ``who`` is ``user:password@``."""
+        """Return three of the nodes as the LOCATION of a cache alias. ``who`` is ``user:password@``."""
         return [f"redis://{who}{node.address}/0" for node in self.nodes[:MASTERS]]
 
     def create(self) -> None:
-        """Join the nodes, as redis-cli --cluster create does; that is not everywhere where a server is."""
+        """Join the nodes, as redis-cli --cluster create does. redis-cli is not installed with each server."""
         wait_until(lambda: all(node.answers() for node in self.nodes), what="six nodes")
         first, *others = self.nodes
         for epoch, node in enumerate(self.nodes, start=1):
@@ -127,18 +127,18 @@ class Cluster:
         self.promote_after(PATIENCE)
 
     def promote_after(self, silence: int) -> None:
-        """Let a replica take over from a master that says nothing for some milliseconds."""
+        """Let a replica take over after some milliseconds of silence of its master."""
         for node in self.nodes:
             node.ask("CONFIG", "SET", "cluster-node-timeout", silence)
 
     def wait_until_well(self) -> None:
-        """Start or resume all, and wait until every node agrees that each shard has a master and a replica."""
+        """Start or resume all nodes. Wait until all nodes agree that each shard has a master and a replica."""
         for node in self.nodes:
             node.resume() if node.runs else node.start()
         wait_until(self._is_well, 30, "the cluster to be well")
 
     def owner(self, slot: int, beside: Node | None = None) -> ClusterNode:
-        """The master that holds a slot, as one server says; not the one given."""
+        """Return the master of a slot, as reported by a server other than the given one."""
         for start, end, master, *_ in self._running(beside).ask("CLUSTER SLOTS"):
             if start <= slot <= end:
                 return self._node(master)
@@ -148,7 +148,7 @@ class Cluster:
         return self.owner(key_slot(key.encode()), beside)
 
     def replica(self, slot: int) -> ClusterNode:
-        """The replica of the master that holds a slot."""
+        """Return the replica of the master of a slot."""
         for start, end, _, replica in self._running().ask("CLUSTER SLOTS"):
             if start <= slot <= end:
                 return self._node(replica)
@@ -158,7 +158,7 @@ class Cluster:
         return self.replica(key_slot(key.encode()))
 
     def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
-        """Let a slot be on its way from its master to another one; return both."""
+        """Begin to move a slot from its master to another one, and return both."""
         source = self.owner(slot)
         target = next(node for node in self.masters() if node is not source)
         target.ask("CLUSTER SETSLOT", slot, "IMPORTING", source.id())
@@ -166,7 +166,7 @@ class Cluster:
         return source, target
 
     def end_move(self, slot: int, source: ClusterNode, target: ClusterNode) -> None:
-        """Move the keys of a slot on its way, and tell every master who holds it now, its new one first."""
+        """Move the keys of a slot, and announce its new master to all masters, first to the new one."""
         while keys := source.ask("CLUSTER GETKEYSINSLOT", slot, 10):
             source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
         for node in [target, *(node for node in self.masters() if node is not target)]:
@@ -176,9 +176,9 @@ class Cluster:
         return list({self._node(master).port: self._node(master) for _, _, master, *_ in self._slots()}.values())
 
     def flush(self) -> None:
-        """Forget all keys, on replicas too, and what scripts the servers know."""
-        # One that still fetches what its master had before would bring that back when it is promoted; and a master that
-        # was promoted just now is not yet known as one to all: it is found in the next turn.
+        """Delete all keys, on replicas too, and the servers' scripts."""
+        # A replica that still loads its master's old data would restore it after a promotion. A master that was just
+        # promoted is not yet known to all nodes, and is found in the next turn.
         wait_until(self._flushed, what="all nodes to be empty")
 
     def _flushed(self) -> bool:
@@ -189,7 +189,7 @@ class Cluster:
         return all(node.ask("DBSIZE") == 0 and self._in_step(node) for node in self.nodes)
 
     def keys(self) -> dict[str, list[str]]:
-        """All keys, by the address of the master that has them."""
+        """Return all keys by the address of their master."""
         return {node.address: [text(key) for key in node.ask("KEYS", "*")] for node in self.masters()}
 
     def stop(self) -> None:
@@ -235,11 +235,11 @@ class Watched:
         self._folder = folder
         self.servers = [Node(folder / name, *OPTIONS) for name in ("first", "second")]
         self.sentinels: list[Node] = []
-        # Its own in every test, because django-redis keeps a pool for each name.
+        # Use a new name in each test, because django-redis keeps a pool for each name.
         self.name = f"primary-{self.servers[0].port}"
 
     def create(self) -> None:
-        """Let one server follow the other, and then be watched: Sentinels look for replicas every ten seconds only."""
+        """Make a server the other's replica first, because Sentinels look for replicas only every ten seconds."""
         first, second = self.servers
         wait_until(lambda: first.answers() and second.answers(), what="two servers")
         second.ask("REPLICAOF", "127.0.0.1", first.port)
@@ -248,7 +248,7 @@ class Watched:
         wait_until(lambda: all(self._knows_all(node) for node in self.sentinels), what="the Sentinels to know all")
 
     def master(self) -> Node:
-        """Who is the master, as a Sentinel says."""
+        """Return the master, as reported by a Sentinel."""
         _, port = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.name)
         return next(node for node in self.servers if node.port == int(port))
 

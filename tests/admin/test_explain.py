@@ -1,4 +1,4 @@
-"""The explain page over HTTP: what would be answered and why, refusals that were kept, and the reset."""
+"""The explain page over HTTP: the expected decision and its reason, stored refusals, and the reset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def url() -> str:
 
 @pytest.fixture
 def ask(admin_client, url):
-    """Post the form; return the page's rows by rule, its verdict, and the page itself."""
+    """Post the form. Return the page's rows by rule, its verdict, and the page itself."""
     Limiter("search")
 
     def post(client: Client = admin_client, **said: str) -> dict[str, str]:

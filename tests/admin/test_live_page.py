@@ -1,4 +1,4 @@
-"""The live page and the charts beside the rules, over HTTP."""
+"""The live page and the charts of the rules, over HTTP."""
 
 from __future__ import annotations
 

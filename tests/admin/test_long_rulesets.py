@@ -1,4 +1,4 @@
-"""With 50 rulesets of 200 rules, every page of the admin asks the database little."""
+"""With 50 rulesets of 200 rules, each page of the admin needs few queries."""
 
 from __future__ import annotations
 

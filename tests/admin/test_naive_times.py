@@ -1,4 +1,4 @@
-"""A project without USE_TZ: its database holds local times without a zone, and every page is there as well."""
+"""All pages work in a project without USE_TZ, whose database holds local times without a zone."""
 
 from __future__ import annotations
 

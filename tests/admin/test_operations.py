@@ -1,4 +1,4 @@
-"""Switches, versions, text and permissions over HTTP, against the real admin, as users of each permission."""
+"""Switches, versions, text and permissions over HTTP, in the real admin, with users of each permission."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ruleset() -> Ruleset:
 
 @pytest.fixture
 def user():
-    """A function that signs in somebody of the staff with some permissions."""
+    """Return a function that signs in a staff user with some permissions."""
 
     def signed_in(*codenames: str) -> Client:
         somebody = User.objects.create_user("grace", password="x", is_staff=True)
@@ -85,7 +85,7 @@ def read(response: Any) -> str:
 
 
 def confirm(client: Client, url: str, reason: str = "because", **data: Any) -> Any:
-    """Open a page, or send a text to it, and press the button of what it shows."""
+    """Open a page, or send text to it, and press the button of the confirmation."""
     shown = client.post(url, data) if data else client.get(url)
     assert shown.status_code == 200, shown
     step = shown.context["pending"]

@@ -1,4 +1,4 @@
-"""A page of the admin is a class and its place in the tuple: its route, permission, title and links follow from it."""
+"""A page of the admin is a class in the tuple. Its route, permission, title and links follow from the class."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ruleset() -> Ruleset:
 
 @pytest.fixture
 def with_forecast(monkeypatch, settings) -> None:
-    """A site whose rulesets have the page. The tuple is all that is edited."""
+    """Return a site whose rulesets have the page. Only the tuple is edited."""
     monkeypatch.setattr(RulesetAdmin, "pages", (*RulesetAdmin.pages, ForecastPage))
     site = AdminSite(name="ops")
     site.register(Ruleset, RulesetAdmin)
@@ -52,7 +52,7 @@ def with_forecast(monkeypatch, settings) -> None:
 
 @pytest.fixture
 def reader() -> Client:
-    """Somebody of the staff who may look at rulesets only."""
+    """Return a staff user who may only view rulesets."""
     user = User.objects.create_user("reader", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_ruleset"))
     client = Client()

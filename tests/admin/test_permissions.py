@@ -1,4 +1,4 @@
-"""Every page of the admin, looked at and posted to by users of each permission: who may not, gets nowhere."""
+"""Users of each permission open each page of the admin and post to it. Without permission, they are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 NAME = "django_ratelimit_rules_ruleset"
 RIGHTS = ("view_ruleset", "change_limits", "write_skip_rules", "switch_rulesets", "reset_counters")
 WRITES = {"change_limits", "write_skip_rules", "switch_rulesets"}
-# Django's own, which let nobody write here.
+# Django's own permissions, which allow no change here.
 OTHERS = ("add_ruleset", "change_ruleset", "delete_ruleset", "add_rule", "change_rule", "delete_rule", "view_rule")
 TEXT = """\
 plain:
@@ -112,7 +112,7 @@ def test_every_page_there_is_stands_in_these_tests():
 
 
 def edited(limiter: str, **fields: str) -> Posts:
-    """Post a ruleset's page as somebody got it who may write everything, with some fields changed."""
+    """Post a ruleset's page as a user with all permissions received it, with some changed fields."""
     url = at("change", Ruleset.objects.get(name=limiter).pk)
     data = Page(root(), url).data | fields
     return lambda client: client.post(url, data)
@@ -125,7 +125,7 @@ def root() -> Client:
 
 
 def confirmed(url: str, **data: str) -> Posts:
-    """Press the button of a confirmation, as it was shown to somebody who may."""
+    """Press the button of a confirmation that was shown to a user with permission."""
     shown = html.unescape((root().post(url, data) if data else root().get(url)).content.decode())
     seen = re.search(r'name="confirmed" value="(\w+)"', shown)
     assert seen, url
@@ -185,7 +185,7 @@ def test_who_may_make_a_change(change, keys, redis_client):
     for others in ((), OTHERS, *((each,) for each in RIGHTS if each != right)):
         post(signed_in(*others))
         assert state() == before, others
-    # Without being signed in, or from another site, nobody does anything.
+    # Requests of anonymous users and from other sites change nothing.
     post(Client())
     cautious = Client(enforce_csrf_checks=True)
     cautious.cookies = root().cookies

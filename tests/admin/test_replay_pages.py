@@ -1,4 +1,4 @@
-"""The pages that replay and suggest, over HTTP."""
+"""The replay and suggest pages, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rulesets on other admin sites than the default one: every page answers, and links stay within the site."""
+"""Rulesets on admin sites other than the default one: each page works, and links stay within the site."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ search:
     - {name: trial, action: log, characteristics: [ip], limit: 5, period: 1m}
 """
 ASKED = {"limiter": "search", "method": "GET", "ip": "203.0.113.7"}
-# Addresses in attributes, and those that a template leaves to a script.
+# Addresses in attributes, and addresses that a template passes to a script.
 ADDRESS = re.compile(r'\b(?:href|action|formaction|src)="([^"]*)"')
 
 
 def urlconf(**sites: AdminSite) -> ModuleType:
-    """A URL configuration that serves each site at its prefix."""
+    """Return a URL configuration that serves each site at its prefix."""
     module = ModuleType("urls_of_sites")
     module.urlpatterns = [path(f"{prefix}/", site.urls) for prefix, site in sites.items()]
     return module
@@ -56,13 +56,13 @@ SITES = {
 
 
 def addresses(answer: Any) -> list[str]:
-    """The addresses on a page, none in a file."""
+    """Return the addresses on a page, without addresses of files."""
     is_page = answer["Content-Type"].startswith("text/html")
     return [html.unescape(each) for each in ADDRESS.findall(answer.content.decode())] if is_page else []
 
 
 class Site:
-    """An admin site with a ruleset that was saved and used, seen by a superuser."""
+    """An admin site with a saved and used ruleset, as a superuser sees it."""
 
     def __init__(self, name: str, client: Client) -> None:
         self.name, self.client, self.prefix = name, client, f"/{name}/"
@@ -101,13 +101,13 @@ class Site:
         }
 
     def leaving(self, answer: Any) -> list[str]:
-        """The addresses on a page that lead out of the site."""
+        """Return the addresses on a page that lead out of the site."""
         # The link "View site" of Django's header leads to the project's pages.
         own = ("/static/", self.prefix)
         return [each for each in addresses(answer) if each.startswith("/") and each != "/" and not each.startswith(own)]
 
     def confirm(self, url: str, **data: str) -> Any:
-        """Look at a confirmation, and press its button."""
+        """Open a confirmation, and press its button."""
         shown = self.client.get(url) if not data else self.client.post(url, data)
         assert self.leaving(shown) == []
         seen = re.search(r'name="confirmed" value="(\w+)"', shown.content.decode())[1]

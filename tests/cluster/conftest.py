@@ -1,4 +1,4 @@
-"""One cluster for the run, and an alias that is configured as its users would configure it."""
+"""One cluster for the run, and an alias with the configuration that users would write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def running_cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running_cluster, settings) -> Cluster:
-    """The cluster, empty, behind the default alias."""
+    """Return the empty cluster, used by the default alias."""
     running_cluster.flush()
     settings.CACHES = {"default": alias(running_cluster)}
     return running_cluster
@@ -28,7 +28,7 @@ def cluster(running_cluster, settings) -> Cluster:
 
 @pytest.fixture
 def fragile_cluster(cluster, settings) -> Iterator[Cluster]:
-    """The same for tests that break it: everybody is quick to notice, and it is put together again after them."""
+    """Return the same for tests that break the cluster. Failures are noticed quickly, and the fixture repairs it."""
     settings.CACHES = {"default": alias(cluster, SOCKET_TIMEOUT=1, SOCKET_CONNECT_TIMEOUT=1)}
     cluster.promote_after(NODE_TIMEOUT)
     yield cluster

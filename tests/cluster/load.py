@@ -1,4 +1,4 @@
-"""Calls that go on from several threads, or from tasks of an event loop, while something happens to the servers."""
+"""Continuous calls from threads, or from tasks of an event loop, while a test breaks or moves servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.clusters import Node
 from tests.servers import wait_until
 
 CALLERS = 4
-# Calls let through where a server dies.
+# The limit of calls in tests in which a server dies.
 LIMIT = 3000
 # Seconds between two calls of one caller.
 PACE = 0.002
@@ -25,7 +25,7 @@ Identify = Callable[[int], dict[str, Any]]
 
 
 class Load:
-    """What the calls were answered so far; ``raised`` is what should be empty."""
+    """The results of the calls so far. ``raised`` should stay empty."""
 
     def __init__(self, limiter: str, identify: Identify) -> None:
         self.limiter = Limiter(limiter)
@@ -37,7 +37,7 @@ class Load:
 
     @property
     def admitted(self) -> int:
-        """How many calls the counters let through: not those that a failure mode answered."""
+        """Return the number of calls that the counters allowed, without calls that a failure mode answered."""
         return len([result for result in self.results if not result.blocked and not result.error])
 
     @property
@@ -58,7 +58,7 @@ class Load:
             raise
 
     async def acall(self, caller: int) -> None:
-        """As :meth:`call`, in a task."""
+        """Async version of `call`."""
         number = caller
         while not self.ends:
             started = time.monotonic()
@@ -83,7 +83,7 @@ class Load:
 
 @contextmanager
 def load(limiter: str, identify: Identify, colour: str = "sync") -> Iterator[Load]:
-    """Call a limiter in the background for as long as the block runs; nothing may be raised."""
+    """Call a limiter in the background during a block. No call may raise."""
     calls = Load(limiter, identify)
     if colour == "sync":
         threads = [threading.Thread(target=calls.call, args=(caller,)) for caller in range(CALLERS)]
@@ -101,9 +101,9 @@ def load(limiter: str, identify: Identify, colour: str = "sync") -> Iterator[Loa
 
 
 def lose_the_master(master: Node, replica: Node, taken_over: Callable[[], bool], colour: str, mode: str) -> None:
-    """Kill the master of the limiter ``failover`` under load, and see its replica count on.
+    """Kill the master of the limiter ``failover`` under load, and check that its replica continues to count.
 
-    No call is lost, and no more are admitted than writes were lost.
+    No call is lost. Calls above the limit are allowed only for lost writes.
     """
     with (
         override_ruleset("failover", [Rule("all", limit=LIMIT, period=600)], failure_mode=mode),
@@ -119,7 +119,7 @@ def lose_the_master(master: Node, replica: Node, taken_over: Callable[[], bool],
         wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
     lost = max(0, acknowledged - kept)
     assert LIMIT - CALLERS <= calls.admitted <= LIMIT + lost
-    # Nobody waited for longer than the time-outs of the alias.
+    # No call waited longer than the time-outs of the alias.
     assert calls.slowest < 5
     answers = {(result.blocked, result.error) for result in calls.results}
     assert answers == {(False, False), (True, False), (mode == "closed", True)}

@@ -46,7 +46,7 @@ def test_one_server_of_the_location_that_answers_is_enough(cluster, settings):
     dead = [f"redis://127.0.0.1:{free_port()}/0" for _ in range(3)]
     settings.CACHES = {"default": alias(cluster) | {"LOCATION": [*dead, cluster.locations()[0]]}}
     with pytest.raises(CountersUnavailable):
-        # No more than three are asked within one check.
+        # One check tries at most three servers.
         current().hit([make_hit()])
     current().breaker.worked()
     assert current().hit([make_hit()])[0].used == 1
@@ -82,7 +82,7 @@ def test_what_no_cluster_has_is_refused(settings, cluster, place):
 
 
 class OtherFactory(ConnectionFactory):
-    """As projects have written them, before there was one to be had."""
+    """A factory as projects wrote it before this app had one."""
 
     def connect(self, url):
         return RedisCluster.from_url(url)

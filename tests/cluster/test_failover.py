@@ -1,4 +1,4 @@
-"""A master dies under load: the failure mode answers meanwhile, and afterwards its replica counts on."""
+"""A master dies under load. The failure mode answers until its replica continues to count."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_a_master_that_hangs_is_given_up_and_counting_goes_on_exactly_when_it_co
             wait_until(lambda: before + calls.admitted >= LIMIT, 60, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
         assert before + calls.admitted == LIMIT
-        # A time-out for whoever asked first, and for those who tried again after a pause.
+        # The first calls wait for a time-out, and the calls that try again after a pause.
         assert calls.slowest < 5
 
 
 @pytest.fixture
 def partly_covered(fragile_cluster):
-    """A cluster whose other servers go on while one master is gone."""
+    """Return a cluster whose other servers still answer while one master is down."""
     for node in fragile_cluster.nodes:
         node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
     yield fragile_cluster
@@ -66,7 +66,7 @@ def test_a_dead_master_stops_no_limiter_of_the_others_and_is_left_alone(partly_c
             failed += Limiter("limiter0").check({}).error
             assert not any(Limiter(name).check({}).error for name in beside)
         assert failed > 20
-        # Most calls are answered without asking anybody.
+        # Most calls are answered without a request to a server.
         assert current()._connect().topology.breaker(("127.0.0.1", dead.port)).is_open
         wait_until(lambda: not Limiter("limiter0").check({}).error, what="the promoted replica to be asked")
 

@@ -1,4 +1,4 @@
-"""Slots that go from one master to another while they are asked: nothing is lost, and nothing counted twice."""
+"""Slots move from one master to another during checks. No call is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def slot_of_limiter(name: str) -> int:
 
 
 class Move:
-    """A limiter's slot on its way from one master to another."""
+    """A limiter's slot during its move from one master to another."""
 
     def __init__(self, cluster: Cluster, limiter: str) -> None:
         self.cluster, self.slot = cluster, slot_of_limiter(limiter)
@@ -49,7 +49,7 @@ def keys_of(node: Node) -> list[str]:
 
 @pytest.fixture
 def moved(cluster):
-    """A limiter whose counters are moved, and the move, begun."""
+    """Return a function that begins to move a limiter's slot."""
     moves: list[Move] = []
 
     def begin(limiter: str) -> Move:
@@ -77,7 +77,7 @@ def test_counters_on_both_sides_of_a_move_count_on(moved):
             limiter.check({"user": user})
         move = moved("halfway")
         move.counter_of(1)
-        # One that has moved, one that has not, and one that is new; the target has never seen the script.
+        # One counter has moved, one has not, and one is new. The target does not know the script.
         move.target.ask("SCRIPT FLUSH")
         results = [limiter.check({"user": user}) for user in (1, 2, 3, 1, 2, 3)]
         assert [result.most_restrictive.used for result in results] == [2, 2, 1, 3, 3, 2]
@@ -89,7 +89,7 @@ def test_counters_on_both_sides_of_a_move_count_on(moved):
 
 @pytest.fixture
 def signed_in(cluster, settings):
-    """A function that makes the alias sign in as a user with these rights."""
+    """Return a function that makes the alias sign in as a user with the given rights."""
 
     def sign_in(*rights: str) -> None:
         for node in cluster.nodes:
@@ -103,7 +103,7 @@ def signed_in(cluster, settings):
 
 @pytest.fixture
 def may_not_migrate(signed_in):
-    """An alias whose user may do all that counting needs, but not hand counters from one server to another."""
+    """An alias with a user who may count, but may not migrate counters from one server to another."""
     signed_in("+@all", "-migrate")
 
 
@@ -116,7 +116,7 @@ def test_a_check_whose_counters_are_on_both_sides_brings_them_together_and_count
         limiter.check({"user": 1, "team": 9})
         move = moved("split")
         move.counter_of(9)
-        # One that is here and one that is there, one that is nowhere and one that is there, two that are nowhere.
+        # Pairs of counters: one on each server, a new one and one on the target, and two new ones.
         for user, team, used in ((1, 9, [2, 2]), (2, 9, [1, 3]), (3, 8, [1, 1])):
             result = limiter.check({"user": user, "team": team})
             assert not result.error
@@ -162,7 +162,7 @@ def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_o
         move = moved("stuck")
         move.counter_of(9)
         assert limiter.check({"user": 1, "team": 9}).error
-        # Patience is spent once in a while, not by every call.
+        # Only a few calls wait for the end of the move, not each call.
         before = replies(move.source, "TRYAGAIN")
         assert limiter.check({"user": 1, "team": 9}).error
         assert replies(move.source, "TRYAGAIN") == before + 1
@@ -173,7 +173,7 @@ def test_a_move_that_does_not_end_is_answered_by_the_failure_mode_and_hurts_no_o
 
 
 def replies(node: Node, error: str) -> int:
-    """How often a server replied an error."""
+    """Return the number of a server's replies with an error."""
     for line in text(node.ask("INFO", "errorstats")).splitlines():
         if line.startswith(f"errorstat_{error}:"):
             return int(line.rpartition("=")[2])

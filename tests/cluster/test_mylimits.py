@@ -1,4 +1,4 @@
-"""My limits of several limiters, whose counters lie on several masters."""
+"""My limits of several limiters with counters on several masters."""
 
 from __future__ import annotations
 

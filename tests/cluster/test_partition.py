@@ -1,4 +1,4 @@
-"""One huge limiter, spread over all shards by one of its properties."""
+"""A large limiter, partitioned over all shards by one of its properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_partitioned_counters_lie_on_all_shards_in_like_numbers(cluster):
             assert huge.check({"user": user, "path": "/"}).evaluations[1].used == 1
         shares = [len([key for key in keys if "{huge|" in key]) for keys in cluster.keys().values()]
         assert sum(shares) == 2 * USERS
-        # A third each, give or take: 300 users thrown at three shards miss it by more than half once in a million runs.
+        # About a third each. With 300 users, a deviation of more than half occurs once in a million runs.
         assert all(USERS / 3 < share < USERS for share in shares), shares
         found = heaviest("huge", most=2 * USERS)
         assert (found.looked, found.complete) == (2 * USERS, True)

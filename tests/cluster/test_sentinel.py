@@ -1,4 +1,4 @@
-"""A master under Sentinel dies under load: the failure mode answers until its replica counts on."""
+"""A master under Sentinel dies under load. The failure mode answers until its replica continues to count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.clusters import watched_master
 
 @pytest.fixture
 def watched(settings, tmp_path):
-    """A master under Sentinel behind the default alias, configured as django-redis has it."""
+    """Run a master under Sentinel for the default alias, with the configuration from the manual of django-redis."""
     with watched_master(tmp_path) as watched:
         options = {
             "CLIENT_CLASS": "django_redis.client.SentinelClient",

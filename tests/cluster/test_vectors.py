@@ -1,4 +1,4 @@
-"""SEMANTICS as data, on a Redis Cluster: the keys of one check lie in one slot."""
+"""The decision vectors on a Redis Cluster, because the keys of one check must be in one slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site as it is before it moves: views limited by django-ratelimit, and an API with REST framework's throttles."""
+"""A site before its migration: views with django-ratelimit, and an API with REST framework's throttles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real django-ratelimit beside ours: the same counters, the same refusals, until the ruleset enforces."""
+"""The real django-ratelimit together with ours: the same counters and refusals, until the ruleset enforces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def view(request, name="view"):
 
 
 def named_view(name):
-    """A view as a project has it: its own function with its own name, by which django-ratelimit counts."""
+    """Return a function that makes a view with its own name, because django-ratelimit counts by the name."""
 
     def made(request):
         return view(request)
@@ -33,7 +33,7 @@ def named_view(name):
 
 
 def class_view(decorator):
-    """A class as a project has it, with a decorator on its method."""
+    """Return a class-based view with a decorator on its method, as projects have it."""
 
     class Search(View):
         @method_decorator(decorator)
@@ -121,7 +121,7 @@ def test_switched_off_by_its_own_setting_it_lets_all_pass(settings):
 
 @pytest.fixture
 def compared():
-    """A function that returns how many comparisons agreed and how many did not."""
+    """Return a function that returns the numbers of comparisons that agreed and disagreed."""
     from django_ratelimit_rules import signals
 
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Draft rules from the rates of a site that has django-ratelimit and REST framework's throttles."""
+"""Draft rules from the rates of a site with django-ratelimit and REST framework's throttles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(source: str) -> str:
 
 @pytest.fixture
 def drafts():
-    """A function that returns the draft rulesets, each rule as the text format has it, read as ratelimit_apply does."""
+    """Return a function that returns the draft rulesets in the text format, read like ratelimit_apply does."""
 
     def read(source: str) -> dict:
         tiers = ruleset_text.load(text_of(source), "draft.yaml")
@@ -39,7 +39,7 @@ def drafts():
 
 
 def about(source: str, limiter: str) -> str:
-    """What stands in the text about one ruleset, comments joined."""
+    """Return the lines of the text about one ruleset, with joined comments."""
     part = next(part for part in text_of(source).split("\n\n") if re.search(rf"^{limiter}:$", part, re.MULTILINE))
     return re.sub(r"\n\s*# ", " ", part)
 

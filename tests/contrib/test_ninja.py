@@ -1,4 +1,4 @@
-"""Ninja's operations, limited by the throttle alone: counted, refused, told; sync and async."""
+"""Ninja's operations, limited only by the throttle: counts, refusals and waiting times, sync and async."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"
 
 
 class Token(HttpBearer):
-    """The user's name is the token; `key-…` is a credential without a user."""
+    """The token is the username. `key-…` is a credential without a user."""
 
     def authenticate(self, request, token):
         return token if token.startswith("key-") else get_user_model().objects.filter(username=token).first()
@@ -40,7 +40,7 @@ class Body(Schema):
 
 
 def make_api(name):
-    """An API whose operations are limited in every place that Ninja has for a throttle."""
+    """Return an API with throttles in each place that Ninja supports."""
     api = NinjaAPI(urls_namespace=name)
     router = Router(throttle=[RuleThrottle("search")])
 

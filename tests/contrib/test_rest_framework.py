@@ -1,4 +1,4 @@
-"""REST framework's views, limited by the throttle alone: counted, refused, told, settled."""
+"""REST framework's views, limited only by the throttle: counts, refusals, waiting times, settling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MIDDLEWARE = "django_ratelimit_rules.middleware.RateLimitMiddleware"
 
 
 class TokenAuthentication(BaseAuthentication):
-    """The user's name is the token; `key-…` is a credential without a user."""
+    """The token is the username. `key-…` is a credential without a user."""
 
     def authenticate(self, request):
         scheme, _, token = get_authorization_header(request).decode().partition(" ")
@@ -66,7 +66,7 @@ class Search(APIView):
 
 class LateAuthentication(Search):
     def perform_authentication(self, request):
-        """Left to the first who asks for the user."""
+        """Skip it, so that the first access to the user authenticates."""
 
 
 class Nobody(BasePermission):
@@ -112,7 +112,7 @@ class Reports(ViewSet):
 
 
 class Papers(Reports):
-    """Another class, to be told apart from the first."""
+    """Another class, which must count separately from the first."""
 
 
 class Never(BaseThrottle):
@@ -377,7 +377,7 @@ def test_as_the_projects_default_it_passes_views_over_that_name_no_limiter(clien
     settings.REST_FRAMEWORK = {
         "DEFAULT_THROTTLE_CLASSES": ["django_ratelimit_rules.contrib.rest_framework.RuleThrottle"]
     }
-    # REST framework reads its default when APIView is defined.
+    # REST framework reads its default at the definition of APIView.
     monkeypatch.setattr(APIView, "throttle_classes", [RuleThrottle])
     answer = client.get("/default/")
     assert answer.status_code == 200

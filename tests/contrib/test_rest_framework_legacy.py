@@ -1,4 +1,4 @@
-"""REST framework's own throttles beside ours, until the ruleset enforces."""
+"""REST framework's own throttles together with ours, until the ruleset enforces."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _fresh_cache():
 
 @pytest.fixture
 def compared():
-    """What the comparisons of this test said: the legacy throttles' word and the agreement."""
+    """Record the comparisons of this test: the legacy throttles' verdict, and the agreement."""
     found = []
 
     def note(legacy_blocked, agreement, **_):
@@ -73,7 +73,7 @@ def test_the_old_throttles_refuse_with_their_own_wait(mode):
     with override_ruleset("moved", [Rule("hundred", limit=100, **HOUR)], mode=mode):
         answers = [APIClient().get("/export/") for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
-        # Two calls an hour: REST framework says how long until the first of them is an hour old.
+        # At two calls an hour, REST framework reports the time until the first of them is an hour old.
         assert 3500 < int(answers[2]["Retry-After"]) <= 3600
         scoped = [APIClient().get("/search/") for _ in range(2)]
         assert scoped[0].status_code == 429

@@ -1,4 +1,4 @@
-"""One row makes an algorithm: rules, keys, sentences, published limits, the wire, memory and replays all ask it."""
+"""One row defines an algorithm for rules, keys, sentences, published limits, the script, memory and replays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_quiet_time(look: Look, cost: Number, now: int) -> None:
 
 
 def write_quiet_time(look: Look, counter: Counter, cost: Number, now: int, charged: bool, ban: int) -> bool:
-    """Charge the call. Refused calls count as well as others as the end of the quiet time."""
+    """Charge the call. Blocked calls end the quiet time too."""
     if charged:
         look.used = look.count = look.used + cost
     counter.used, counter.expires = look.used, now + look.period
@@ -50,7 +50,7 @@ def write_quiet_time(look: Look, counter: Counter, cost: Number, now: int, charg
 
 @pytest.fixture
 def quiet_time(monkeypatch: pytest.MonkeyPatch) -> Algorithm:
-    """Register an algorithm whose counter ends once no call came for a period."""
+    """Register an algorithm whose counter ends after a period without calls."""
     monkeypatch.setitem(ALGORITHMS, QUIET_TIME, QUIET_TIME)
     monkeypatch.setitem(READERS, QUIET_TIME, read_quiet_time)
     monkeypatch.setitem(WRITERS, QUIET_TIME, write_quiet_time)
@@ -109,7 +109,7 @@ def test_a_call_of_the_script_has_the_number_of_a_registered_algorithm(quiet_tim
     assert struct.unpack("<Bdd BBddd", packed) == (0, 1, 0, 200, 1, 2, 10_000, 3000)
 
 
-# Seconds between calls: two fit, one is refused and waits a whole period again, one that waited fits.
+# Seconds between calls: two calls are allowed, one is blocked and waits a whole period again, and then one is allowed.
 WAITS = [0, 9, 9, 9, 10, 0, 9]
 FITS = [True, True, False, False, True, True, False]
 

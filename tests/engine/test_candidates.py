@@ -1,4 +1,4 @@
-"""The index finds exactly what trying each rule would find, and asks for no more."""
+"""The index finds the same rules as a trial of each rule, and reads no other property."""
 
 from __future__ import annotations
 

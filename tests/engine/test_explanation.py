@@ -1,4 +1,4 @@
-"""Explanations: the condition that failed, what each counter says, and the verdict of the chain."""
+"""Explanations: the failed condition, the state of each counter, and the verdict of the chain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTING = {"characteristics": ["user"], "limit": 2, "period": 60}
 
 
 class Caller:
-    """One identifier in front of one ruleset, with counters of its own."""
+    """One identifier and one ruleset, with separate counters."""
 
     def __init__(self, *rules: Rule, mode: Mode = Mode.ENFORCE, **identifier: str) -> None:
         self.ruleset = Ruleset("search", rules, mode=mode, keys=KeyWriter(b"secret"))

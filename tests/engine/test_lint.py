@@ -1,4 +1,4 @@
-"""The linter, each finding where it belongs and nowhere else."""
+"""The linter reports each finding in the right place, and in no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions: their odd corners; the plain ones are in the vectors."""
+"""Edge cases of conditions. The vectors test plain conditions."""
 
 from __future__ import annotations
 

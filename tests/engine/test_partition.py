@@ -1,4 +1,4 @@
-"""Partitioned rulesets: the value of one property in the hash tag, and what that may never do to counting."""
+"""Partitioned rulesets have the value of one property in the hash tag, and count like other rulesets."""
 
 from __future__ import annotations
 

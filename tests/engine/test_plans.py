@@ -1,4 +1,4 @@
-"""Plans and counter keys: what counts together, and what never does."""
+"""Plans and counter keys: which calls share a counter, and which never do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule checks itself when it is made, and says which field is wrong."""
+"""A rule checks itself on creation, and names the invalid field."""
 
 from __future__ import annotations
 

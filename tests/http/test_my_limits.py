@@ -1,4 +1,4 @@
-"""My limits: what the signed-in user has used, as JSON and in templates; looking changes nothing."""
+"""My limits: the usage of the signed-in user, as JSON and in templates. Reading it changes no counter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def user(django_user_model):
 
 @pytest.fixture
 def mine(client, user):
-    """A function that asks the endpoint as the user, and returns the limits by limiter and rule."""
+    """Return a function that requests the endpoint as the user and returns the limits by limiter and rule."""
     client.force_login(user)
 
     def ask(query: str = "") -> dict:

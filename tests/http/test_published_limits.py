@@ -1,4 +1,4 @@
-"""What a site tells its clients: limits in force, as Markdown and OpenAPI, and nothing of what is internal."""
+"""Published limits: the limits in force as Markdown and OpenAPI, without internal data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RULES = [
 
 @pytest.fixture
 def described():
-    """A function that returns what the command prints about the limiter search."""
+    """Return a function that returns the command's output about the limiter search."""
 
     def run(*arguments: str) -> str:
         out = StringIO()

@@ -1,4 +1,4 @@
-"""What is on the wire: the refusal by Accept, Retry-After, and the headers, read by an independent parser."""
+"""Responses on the wire: the refusal by Accept, Retry-After, and the headers, read by an independent parser."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refuse(accept=None, answer=BLOCKED, **meta):
 
 
 def headers(*results, response=None):
-    """The rate limit headers of an answer: raw, in lower case."""
+    """Return the raw rate limit headers of a response, with lower-case names."""
     request = rf.get("/")
     request.rate_limits = {one.limiter: one for one in results}
     response = HttpResponse() if response is None else response
@@ -128,7 +128,7 @@ def test_block_by_the_counters_of_this_process_is_a_limit_reached():
 
 @pytest.mark.parametrize(("wait", "expected"), [(0.0, "1"), (0.001, "1"), (1.0, "1"), (1.001, "2"), (12345.6, "12346")])
 def test_retry_after_is_whole_seconds_rounded_up_and_at_least_one(wait, expected):
-    """Report 16: too early, then 0, then hugely negative."""
+    """Report 16: too early, then 0, then a large negative number."""
     answer = result(evaluation(used=10, blocked=True), retry_after=wait)
     assert refuse(answer=answer)["Retry-After"] == expected
 
@@ -224,7 +224,7 @@ async def test_async_code_gets_the_same_refusal(accept):
     assert (await ablocked_response(request, BLOCKED)).content == blocked_response(request, BLOCKED).content
 
 
-# --- the headers on every answer
+# --- the headers of each response
 
 
 def test_draft_headers_list_all_limits_and_the_most_restrictive():

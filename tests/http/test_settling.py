@@ -1,4 +1,4 @@
-"""Rules by outcome, settled by decorator and middleware in both colours: once, and by the final answer."""
+"""Decorator and middleware settle rules by outcome in sync and async code, once and by the final response."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ urlpatterns = [
 
 
 def forgiving(get_response):
-    """Stands for a middleware inside ours that makes another answer of a view's."""
+    """A middleware inside ours that replaces a view's response."""
 
     def middleware(request):
         response = get_response(request)
@@ -134,14 +134,14 @@ def _urls(settings):
 
 @pytest.fixture(params=["decorator", "middleware", "middleware twice"])
 def placed(request, settings):
-    """Who settles: the decorator, our middleware around it, or two of them."""
+    """Choose the code that settles: the decorator, our middleware around it, or two middlewares."""
     twice = {"decorator": 0, "middleware": 1, "middleware twice": 2}[request.param]
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, *[MIDDLEWARE] * twice]
 
 
 @pytest.fixture
 def by_middleware(settings):
-    """Our middleware asks the limiter itself."""
+    """Make our middleware check the limiter itself."""
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["api"]
 

@@ -1,4 +1,4 @@
-"""The client's address: from the right past what we trust, and never what the client chose."""
+"""The client's address is read from the right, after all trusted proxies. A client cannot choose it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_proxy_is_configured_so_no_header_is_believed(hops, number):
         (1, "  192.0.2.1 ,  198.51.100.9  ", "198.51.100.9"),
         (2, "192.0.2.1, 198.51.100.9, 10.0.0.3", "198.51.100.9"),
         (2, "198.51.100.9,unix:", "198.51.100.9"),
-        # Two header lines, joined by the server: still one chain.
+        # The server joins two header lines to one chain.
         (1, "192.0.2.1,192.0.2.2,198.51.100.9", "198.51.100.9"),
         (1, ",,198.51.100.9", "198.51.100.9"),
     ],
@@ -109,7 +109,7 @@ def test_chain_too_short_or_no_address_means_the_peer_itself(hops, number, forwa
     ],
 )
 def test_every_way_to_write_an_address_is_the_same_client(hops, entry, expected):
-    """Report 3: the address carries a port."""
+    """Report 3: the address has a port."""
     hops(1)
     assert address(PROXY, entry) == expected
     hops(None)
@@ -162,7 +162,7 @@ def test_networks_and_hops_together_pass_only_trusted_proxies_and_no_more_than_t
     trust(*NETWORKS)
     hops(2)
     assert address(PROXY, "192.0.2.1, 198.51.100.9, 10.0.0.3") == "198.51.100.9"
-    # Somebody who goes around the outer proxy is taken for himself, not for whom he claims to be.
+    # A client that avoids the outer proxy counts by its own address, not by the claimed one.
     assert address(PROXY, "192.0.2.1, 198.51.100.9") == "198.51.100.9"
     assert address("203.0.113.5", "192.0.2.1, 10.0.0.3") == "203.0.113.5"
     assert address(PROXY, "198.51.100.9") == PROXY
@@ -231,7 +231,7 @@ def test_whatever_a_client_writes_the_answer_is_an_address_and_never_an_exceptio
 
 @given(claimed=st.lists(ENTRIES, max_size=4), genuine=st.ip_addresses(v=4, network="198.51.100.0/24"))
 def test_claims_to_the_left_of_our_proxys_entry_change_nothing(claimed, genuine):
-    """Report 2: the left-most entry believed."""
+    """Report 2: the left-most entry is trusted."""
     forwarded = ", ".join([*claimed, str(genuine)])
     with override_settings(RATELIMIT_RULES_PROXY_HOPS=1):
         assert address(PROXY, forwarded) == str(genuine)

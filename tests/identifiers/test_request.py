@@ -1,4 +1,4 @@
-"""Properties of a request: what each says, when it is computed, and what a client cannot do to it."""
+"""Properties of a request: their values, the time of their computation, and hostile requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def never():
 
 
 def signed_in(user, factory=rf, path="/"):
-    """A request as Django's session and authentication middleware hand it on."""
+    """Return a request after Django's session and authentication middleware."""
     request = factory.get(path)
     SessionMiddleware(HttpResponse).process_request(request)
     request.session["_auth_user_id"] = str(user.pk)
@@ -106,7 +106,7 @@ class Page(View):
 def test_view_is_the_dotted_path_of_the_view_behind_decorators_partials_and_as_view():
     @functools.wraps(never)
     def decorated():
-        """Stands for any decorator's wrapper."""
+        """Decorate a view like any decorator."""
 
     around_partial = functools.wraps(functools.partial(never))(lambda: None)
     assert text("view", route_of(func=never)) == "tests.identifiers.test_request.never"
@@ -130,7 +130,7 @@ def test_kwargs_are_those_given_else_those_of_the_url():
 
 @pytest.mark.parametrize("name", ["header.X-Test", "header.x-test", "Header.X_TEST", "header.x_test"])
 def test_header_has_no_case(name):
-    """Report 27: the name is typed in another case."""
+    """Report 27: the name is written in another case."""
     name = find(name).name
     assert text(name, rf.get("/", HTTP_X_TEST="AbC")) == "AbC"
     assert text(name, rf.get("/", HTTP_X_TEST="")) == ""
@@ -325,7 +325,7 @@ def test_user_is_the_primary_key():
 
 
 def test_no_property_but_those_of_the_user_touches_user_or_session():
-    """Report 31: touching request.user makes every page uncacheable."""
+    """Report 31: access to request.user makes each page uncacheable."""
     request = rf.post("/?q=1", {"a": "b"})
     request.user = SimpleLazyObject(never)
     request.session = SimpleLazyObject(never)
@@ -341,7 +341,7 @@ def test_each_property_that_is_read_straight_from_a_request_is_cheap_and_no_othe
 
 
 def test_each_built_in_property_has_a_reader():
-    # URL arguments are read from the view's own, which no reader gets.
+    # URL arguments come from the view's own arguments, which readers do not receive.
     assert {*READERS, *USER_READERS, *FAMILY_READERS, "kwarg.*"} == set(PROPERTIES)
 
 
@@ -358,7 +358,7 @@ async def loaded(identifier, *names):
 
 @pytest.mark.django_db(transaction=True)
 async def test_async_code_loads_the_user_without_a_synchronous_query():
-    """Report 28: no SynchronousOnlyOperation inside async."""
+    """Report 28: no SynchronousOnlyOperation in async code."""
     user = await get_user_model().objects.acreate_user("ann", is_staff=True)
     request = await _async_signed_in(user)
     identifier = build(request)

@@ -1,6 +1,6 @@
-"""Grafana's own models of a dashboard as a schema check: what they do not read, and values of other types than theirs.
+"""Checks a dashboard's JSON against Grafana's own models.
 
-A dashboard's JSON goes in, a list of faults comes out.
+Reports keys that the models do not read, and values with a type other than the model's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 
 with warnings.catch_warnings():
-    # The newer model that it would rather have us use is read by the newest Grafana only; this one by all.
+    # Keep this model, because the newer model of the warning is read only by the newest Grafana.
     warnings.simplefilter("ignore", DeprecationWarning)
     from grafana_foundation_sdk.models.dashboard import Dashboard
 
@@ -23,19 +23,19 @@ with warnings.catch_warnings():
 
 
 def newest_version() -> int:
-    """The schema version that current Grafana writes."""
+    """Return the schema version that current Grafana writes."""
     return Dashboard().schema_version
 
 
 def faults(board: dict) -> list[str]:
-    """What is wrong with a dashboard."""
+    """Return the faults of a dashboard."""
     model = Dashboard.from_json(board)
     read = json.loads(json.dumps(model, default=lambda value: value.to_json()))
     return [f"lost: {path}" for path in unknown_keys(board, read)] + of_model(model, "dashboard")
 
 
 def unknown_keys(given: object, read: object, path: str = "") -> list[str]:
-    """Where a value says what its reading by Grafana's own models does not hold."""
+    """Return the paths of keys that Grafana's own models do not read."""
     if isinstance(given, dict):
         read = read if isinstance(read, dict) else {}
         return [found for key in given for found in unknown_keys(given[key], read.get(key), f"{path}.{key}")]
@@ -48,7 +48,7 @@ def unknown_keys(given: object, read: object, path: str = "") -> list[str]:
 
 
 def wrong_types(value: object, hint: object, path: str = "dashboard") -> list[str]:
-    """Where a reading by Grafana's models holds a value of another type than the model says."""
+    """Return the paths of values with a type other than that of Grafana's model."""
     options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     if value is None or typing.Any in options or object in options:
         return []
@@ -66,7 +66,7 @@ def wrong_types(value: object, hint: object, path: str = "dashboard") -> list[st
             return []
         if option is float and isinstance(value, int):
             return []
-    # Grafana's variants (a panel's options, a data source's query) are models of their own.
+    # Grafana's variants (a panel's options, a data source's query) are separate models.
     return of_model(value, path) if hasattr(value, "to_json") else [f"{path}: {value!r} is no {hint}"]
 
 

@@ -1,4 +1,4 @@
-"""The alert rules as Prometheus's own tool reads them, and what sets them off; unit tests in promtool's terms."""
+"""The alert rules and the conditions that fire them, as unit tests of promtool, Prometheus's own tool."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MINUTES = 120
 
 
 def calls(number: float, result: str = "allow") -> tuple[str, float]:
-    """A series that grows by so many a minute."""
+    """Return a series that grows by a number per minute."""
     return f'django_rate_limiter_calls_total{{rate_limiter="search",result="{result}"}}', number
 
 
@@ -42,7 +42,7 @@ def evaluated(number: float, rule: str, action: str, result: str, exceeded: str)
 
 
 def checked(number: float, seconds: float) -> list[tuple[str, float]]:
-    """Checks that all take about so long."""
+    """Return the series of checks that all take about the same time."""
     name = 'django_rate_limiter_check_seconds_bucket{{rate_limiter="search",le="{}"}}'
     return [(name.format(le), number if le == "+Inf" or float(le) >= seconds else 0) for le in ("0.01", "0.05", "+Inf")]
 
@@ -64,7 +64,7 @@ QUIET = [
 
 
 def fires(*changes: tuple[str, float]) -> dict:
-    """QUIET with some series growing otherwise."""
+    """Return QUIET with a different growth of some series."""
     return dict(QUIET) | dict(changes)
 
 
@@ -92,7 +92,7 @@ CASES = {
 
 @pytest.fixture
 def alerts(tmp_path) -> Path:
-    """The rule file of a limiter with every kind of rule."""
+    """Return the rule file of a limiter with each kind of rule."""
     Limiter("search")
     with override_ruleset("search", RULES):
         call_command("ratelimit_dashboard", str(tmp_path), "search", verbosity=0)

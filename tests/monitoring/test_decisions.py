@@ -1,4 +1,4 @@
-"""Refusals kept for the admin: an id stands for what is stored, a flood stores little, and no client's text is kept."""
+"""Refusals stored for the admin under an id. A flood stores little, and no client-written string is stored."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_values_that_a_client_wrote_are_kept_as_digests(redis_client):
 def test_keeping_a_refusal_asks_no_provider_that_the_decision_did_not_ask():
     asked = []
     property_provider("decision_test_costly")(lambda request: asked.append(1))
-    # In a ruleset this long rules are found by their path, and only those found are asked about the rest.
+    # In a ruleset of this length, the index finds rules by path. Only their other conditions are evaluated.
     match = {"decision_test_costly": {"exists": True}, "path": "/never"}
     rules = [Rule(f"never_{number}", match=match, **COUNTING) for number in range(20)]
     with override_ruleset("search", [*rules, FULL]):

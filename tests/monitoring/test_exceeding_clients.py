@@ -1,4 +1,4 @@
-"""How many clients went over a limit in the last hour, and what knowing it costs."""
+"""The number of clients that exceeded a limit in the last hour, and the cost of counting them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_switched_off_nothing_is_noted_and_without_redis_nothing_breaks(limiter,
 
 @pytest.fixture
 def confirmation(admin_client):
-    """A ruleset of the admin, and a function that returns what a page of it says of the last hour."""
+    """Create a ruleset in the admin. Return a function that returns a page's sentence about the last hour."""
     ruleset = Ruleset.objects.create(name="search")
     for position, rule in enumerate(RULES):
         fields = COUNTING | {"limit": rule.limit}

@@ -1,4 +1,4 @@
-"""The dashboard is what current Grafana imports, and covers the rulesets that exist, in every tier."""
+"""Current Grafana imports the dashboard, and it shows the rulesets of all tiers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def written(tmp_path, db):
-    """A function that runs the command and returns the dashboard it wrote."""
+    """Return a function that runs the command and returns the written dashboard."""
 
     def write(*arguments: str) -> dict:
         call_command("ratelimit_dashboard", str(tmp_path), *arguments, verbosity=0)

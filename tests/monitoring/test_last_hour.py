@@ -1,4 +1,4 @@
-"""The last hour of a limiter, from all processes; the fullest counters; and what both cost Redis."""
+"""The last hour of a limiter from all processes, the fullest counters, and the cost of both in Redis."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_processes_are_told_together_also_those_that_ended(metrics_files, tmp_pa
     try:
         for process in processes:
             assert process.stdout.readline().strip() == b"done"
-        # One of them ends at once, and writes on its way out; the other one's thread writes within some seconds.
+        # One process ends at once and writes at its end. The thread of the other one writes within some seconds.
         processes[0].communicate(timeout=20)
         wait_until(
             lambda: last_hour.of_limiter("shared").all.calls and last_hour.of_limiter("shared").all.totals.calls == 50,

@@ -1,4 +1,4 @@
-"""Log lines of decisions, sampled and on one line each, and the filter that tells the site's own lines about limits."""
+"""Sampled log lines of decisions, each on one line, and the filter that adds limits to the site's own lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _urls(settings):
 
 @pytest.fixture
 def lines(caplog):
-    """A function that returns the lines written so far, those of the level given and above."""
+    """Return a function that returns the lines so far, of the given level and above."""
     caplog.set_level(logging.INFO, "django_ratelimit_rules")
 
     def written(level=logging.INFO):
@@ -58,7 +58,7 @@ def lines(caplog):
 
 @pytest.fixture
 def filtered(caplog):
-    """Lines as a site with our filter would write them: logger, ``rate_limits``."""
+    """Record log lines as a site with our filter writes them: logger, ``rate_limits``."""
     ours = RateLimitsFilter()
     caplog.handler.addFilter(ours)
     yield lambda name: [record.rate_limits for record in caplog.records if record.name == name]
@@ -122,7 +122,7 @@ def test_refused_calls_that_cost_nothing_are_sampled(lines):
 
 
 def test_each_call_over_a_log_rules_limit_is_a_line(lines):
-    # Report 25: log-only mode leaves no trace.
+    # Report 25: a log rule leaves no trace.
     check([limit(action="log")], IP, 3)
     assert len(lines()) == 2
     assert all("rule=rule action=log result=allow" in line for line in lines())
@@ -237,7 +237,7 @@ def test_lines_outside_of_requests_carry_an_empty_text(filtered):
 
 
 def test_filter_can_stand_in_the_logging_setting():
-    """Django makes it before the apps are ready."""
+    """Django creates the filter before the apps are ready."""
     program = """
 import django, logging
 from django.conf import settings

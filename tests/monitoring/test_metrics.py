@@ -1,4 +1,4 @@
-"""Metrics as a scrape sees them: at /metrics, with labels from configuration alone."""
+"""Metrics as a scrape of /metrics sees them. Their labels come only from the configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHAIN = [
 
 @pytest.fixture
 def scrape(client):
-    """A function that returns the samples of one limiter, each as its line without the value."""
+    """Return a function that returns the samples of one limiter, with the line without the value as key."""
 
     def samples(limiter: str) -> dict[str, float]:
         text = client.get("/metrics").content.decode()

@@ -1,4 +1,4 @@
-"""Before the wall: one signal and one count on the call that takes a counter near its limit, and on no other."""
+"""The call that takes a counter near its limit sends one signal and adds to one metric. Other calls do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_USER = {"characteristics": ["user"], "limit": 10, "period": 3600}
 
 @pytest.fixture
 def told():
-    """What the signal said in this test: rule, used, limit, key."""
+    """Record the values of the signal in this test: rule, used, limit, key."""
     found = []
 
     def note(sender, signal, limiter, rule, used, limit, key):

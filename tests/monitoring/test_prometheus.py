@@ -1,4 +1,4 @@
-"""Every query of the dashboard, and every alert, asked of a real Prometheus that scrapes the example site."""
+"""A real Prometheus scrapes the example site, and evaluates each query of the dashboard and each alert."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ scrape_configs:
   - job_name: example
     static_configs: [{{targets: ["{target}"]}}]
 """
-# What the traffic of this test does not meet in the limiter search; these queries are answered too, with nothing.
+# Metrics that this test's traffic does not change for the limiter search. Their queries return no data.
 SILENT = ("shadow_total", "errors_total", 'exceeded="true"')
 
 
 def manage(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start a command of the example site, in a group of its own; its data is in the folder."""
+    """Start a command of the example site in its own group, with its data in the folder."""
     (folder / "metrics").mkdir(exist_ok=True)
     environ = {
         **os.environ,
@@ -65,7 +65,7 @@ def running(process: subprocess.Popen[str]) -> Iterator[None]:
 
 @contextmanager
 def site(folder: Path) -> Iterator[str]:
-    """The example site with its rules and nothing counted; yields host and port."""
+    """Serve the example site with its rules and empty counters. Yields host and port."""
     assert manage(folder, "prepare").wait(60) == 0
     log = folder / "site.log"
     with running(manage(folder, "serve", "--port=0")):
@@ -75,7 +75,7 @@ def site(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[str]:
-    """A Prometheus that scrapes the target twice a second; yields its URL."""
+    """Run a Prometheus that scrapes the target twice a second. Yields its URL."""
     (folder / "prometheus.yml").write_text(CONFIG.format(alerts=ALERTS, target=target))
     address = f"127.0.0.1:{free_port()}"
     options = ["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", f"--web.listen-address={address}"]
@@ -96,7 +96,7 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
 
 
 def visit(target: str) -> None:
-    """Search until the limit refuses, and pass by all limits in front."""
+    """Search until the limit blocks, and pass all earlier limits."""
     for headers in ({}, {"X-Bypass-Rate-Limits": "open-sesame"}):
         with suppress(HTTPError):
             urlopen(Request(f"http://{target}/search/?q=redis", headers=headers), timeout=10).close()
@@ -114,7 +114,7 @@ def test_every_query_and_alert_runs_on_a_prometheus_that_scrapes_the_example_sit
         with prometheus(tmp_path, target) as url:
 
             def visited_and_scraped() -> bool:
-                """The rates of what a visit counts need scrapes before and after."""
+                """Visit and return whether a scrape followed. Rates need scrapes before and after a visit."""
                 visit(target)
                 seen = ask(url, "query", query="count_over_time(django_rate_limiter_calls_total[1m])")["result"]
                 blocked = any(series["metric"]["result"] == "block" for series in seen)

@@ -1,4 +1,4 @@
-"""The record of traffic: what is kept, of whom, and what it costs whom."""
+"""Recorded traffic: the recorded values, the recorded clients, and the cost."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_record_is_capped_and_expires(settings, redis_client):
     for number in range(500):
         limiter.check({"ip": f"203.0.113.{number % 250}"})
     recording.write()
-    # Redis drops whole nodes of a stream, of a hundred entries.
+    # Redis drops whole nodes of a stream, each with a hundred entries.
     assert 50 <= redis_client.xlen(stream(redis_client)) <= 150
     assert 0 < redis_client.ttl(stream(redis_client)) <= recording.KEPT_SECONDS
 

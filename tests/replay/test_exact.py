@@ -1,7 +1,7 @@
-"""A replay against the engine itself: random rules and traffic, and every decision compared.
+"""Compares each decision of a replay with the engine's decision, for random rules and traffic.
 
-What a replay remembers and takes short ways through must decide as ``engine.plan``, ``MemoryCounters`` and
-``engine.decide`` do, call by call.
+A replay caches and skips work, but must decide each call like ``engine.plan``, ``MemoryCounters`` and
+``engine.decide``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ matches = st.sampled_from(
 
 @st.composite
 def rules(draw: Any, name: str, plain: bool = False) -> Rule:
-    """A rule; plain ones are those that a replay may count the short way."""
+    """Return a strategy of rules. A replay may count plain rules by its fast path."""
     action = draw(st.sampled_from(["limit", "limit", "limit", "log", "skip"]))
     match = draw(matches)
     if action == "skip":

@@ -1,4 +1,4 @@
-"""JSON lines as traffic: both shapes, times, and what is no line."""
+"""JSON lines as traffic: both shapes, times, and invalid lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access logs: what is read of a line, what is no line, and that reading many at once reads the same."""
+"""Access logs: the facts of a line, invalid lines, and the same results for many lines at once."""
 
 from __future__ import annotations
 

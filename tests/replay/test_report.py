@@ -1,4 +1,4 @@
-"""Whole replays: real traffic with its exact numbers, the difference from the live rules, and what is said."""
+"""Whole replays: the exact numbers of real traffic, the difference from the live rules, and the messages."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def printed(report: Report, **options: Any) -> str:
 def test_the_result_of_real_traffic():
     report = of_log(ruleset(*SITE))
     assert (report.order.requests, report.order.late, report.bad.total) == (9999, 0, 0)
-    # 807 favicons pass at once; of the others 171 come from the welcome network, all of them uncounted below. The rest
-    # meets the crawlers' rule (1,411 do), the nameless one (181) and the downloads' (542) where they match; what those
-    # three refuse (62) the last two never see: 9,999 - 807 - 171 - 62 = 8,959.
+    # A skip rule allows 807 favicons. Of the other requests, 171 come from the welcome network and are skipped too. The
+    # rest reaches the rules of crawlers (1,411 match), nameless clients (181) and downloads (542). These three rules
+    # block 62 requests, which the last two rules never see: 9,999 - 807 - 171 - 62 = 8,959.
     assert numbers(report) == {
         "operators": (807, 0, 0),
         "welcome_seen": (171, 2, 0),
@@ -89,7 +89,7 @@ def test_the_result_of_real_traffic():
 def test_who_was_blocked_when_and_for_how_long_in_real_traffic():
     (only,) = of_log(ruleset(*SITE)).replays
     refusal, blocked = only.heaviest(1)[0]
-    # Its window began with its first nameless request at 12:05:01; the 21st came 26 seconds later.
+    # The window began with the client's first nameless request at 12:05:01. The 21st came 26 seconds later.
     assert refusal == Refusal("nameless", "100.109.134.52")
     assert (blocked.calls, blocked.times) == (20, 1)
     assert [
@@ -104,7 +104,7 @@ def at(milliseconds: int) -> str:
 
 
 def test_real_traffic_is_counted_as_by_hand():
-    """One limit by address, and a dozen lines that count the same in the plainest way."""
+    """Compare one limit by address with a dozen lines of plain code that count the same."""
     windows: dict[str, tuple[float, int]] = {}
     refused: Counter[str] = Counter()
     for line in LOG.read_text("latin-1").splitlines():

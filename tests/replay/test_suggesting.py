@@ -1,4 +1,4 @@
-"""Suggested limits: they refuse the share that they are said to, on the command line too."""
+"""Suggested limits block the requested share, on the command line too."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_measures_of_real_traffic():
         asked = ruleset(*SITE)
         found = {each.rule.name: each for each in measure(asked, reader_of(file, [asked]))[0]}
     crawlers = found["crawlers"]
-    # The replay of the same rules counts as many calls at this rule; the busiest crawler's hour has 62.
+    # The replay of the same rules counts the same number of calls for this rule. The busiest crawler's hour has 62.
     assert (crawlers.calls, len(crawlers.busiest), crawlers.most) == (1411, 42, 62)
     clients = found["clients"]
     assert [clients.percentile(percent) for percent in (50, 95, 99)] == [1, 8, 32]

@@ -1,4 +1,4 @@
-"""Traffic that is not in order, and courses over time."""
+"""Traffic out of order, and courses over time."""
 
 from __future__ import annotations
 

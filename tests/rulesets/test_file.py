@@ -1,4 +1,4 @@
-"""The file tier: what is read, and what is refused with path, line and reason."""
+"""The file tier: valid files are read, and invalid files are rejected with path, line and reason."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_what_no_announcement_tells_of_is_found_in_time_whatever_refresh_seconds
     settings.RATELIMIT_RULES_FILE = str(path)
     settings.RATELIMIT_RULES_REFRESH_SECONDS = 600
     limiter = Limiter("edited")
-    # The refresher's thread may be about to look when the setting changes: that it looks once says nothing.
+    # Change the file twice, because the refresher's thread may have been about to read it once anyway.
     for limit in (2, 3):
         path.write_text(f"edited: [{{name: r, limit: {limit}, period: 60}}]\n")
         wait_until(lambda limit=limit: limiter.peek({}).evaluations[0].limit == limit, 5, "the new file")
@@ -168,7 +168,7 @@ def test_a_file_that_is_read_before_the_first_check_does_not_stand_for_the_admin
     models.Rule.objects.create(ruleset=ruleset, name="from_the_admin", limit=1, period=60)
     rulesets.forget()
 
-    # The refresher's thread begins with the file, and may be quicker than the check that started it.
+    # The refresher's thread reads the file first, and may be faster than the check that started it.
     rulesets.reload_file()
 
     assert [rule.name for rule in rulesets.get("feeds").rules] == ["from_the_admin"]

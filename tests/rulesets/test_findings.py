@@ -1,4 +1,4 @@
-"""``manage.py ratelimit_check`` over all tiers."""
+"""``manage.py ratelimit_check`` for rules of all tiers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _only_these_limiters(monkeypatch):
 
 
 def run(*arguments: str) -> tuple[str, str]:
-    """What the command prints, and the error that it ends in."""
+    """Return the command's output and its error."""
     printed = StringIO()
     try:
         call_command("ratelimit_check", *arguments, stdout=printed, no_color=True)

@@ -1,4 +1,4 @@
-"""Versions of rulesets: each change is kept once, with who, when and why, and can be taken back."""
+"""Versions of rulesets: each change is stored once, with author, time and reason, and can be undone."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_version_that_can_no_longer_be_read_is_refused_and_nothing_changes():
     bad = RulesetVersion.objects.create(
         ruleset="search", number=9, content={"rules": [{"name": "r", "limit": "x", "period": "1m"}]}
     )
-    # The line of the text on the history page.
+    # The line of the version's text on the history page.
     with pytest.raises(InvalidRulesFile, match="search version 9:4: rule 'r': limit"):
         history.restore(bad, Author())
     assert Rule.objects.get().limit == 1
@@ -133,7 +133,7 @@ TEN = "search: {rules: [" + ", ".join(f"{{name: r{n}, limit: {n}, period: 1h}}" 
 
 @pytest.fixture
 def announced():
-    """The announcements of changed rules: the name of each one's sender."""
+    """Record the announcements of changed rules by the name of their sender."""
     heard: list[str] = []
 
     def hear(sender, **_):
@@ -146,7 +146,7 @@ def announced():
 
 @pytest.fixture
 def converted(monkeypatch):
-    """The names of the rules that are turned into their plain form, once for each time."""
+    """Record the names of the rules that are converted to their plain form, once for each conversion."""
     names: list[str] = []
     convert = ruleset_text.rule_of_fields
 
@@ -168,7 +168,7 @@ def test_a_save_of_the_page_converts_a_rule_once_for_each_state_and_announces_th
     converted.clear()
     assert page.save()
     assert announced == ["Ruleset"]
-    # The saved rule again, because it says something else afterwards.
+    # The saved rule is converted again, because its values have changed.
     assert sorted(converted) == sorted([*(f"r{n}" for n in range(1, 11)), "r3"])
     assert [rule["name"] for rule in history.plain(RulesetVersion.objects.get(number=2))["search"]["rules"]][-1] == "r4"
 

@@ -1,4 +1,4 @@
-"""Which limiters the project's views name, and when its URLs are walked through anew."""
+"""The limiters that the project's views name, and the times at which the URLs are walked again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def view(request):
 
 
 class Patterns(list):
-    """URL patterns that count how often they are walked through."""
+    """URL patterns that count the walks through them."""
 
     walks = 0
 

@@ -1,4 +1,4 @@
-"""``partition_by`` wherever rules come from: code, file, admin and text; and what is said where it cannot be."""
+"""``partition_by`` in code, file, admin and text, and the errors for an invalid one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_counting_resetting_listing_and_forgetting_work_as_without(keys):
         assert search.reset({"user": 7}) == 1
         assert not search.check({"user": 7}).blocked
     with override_ruleset("search", [CodeRule("r", **BY_USER)]):
-        # Never the same counter with and without.
+        # Counters with and without a partition are never the same.
         assert Limiter("search").check({"user": 8}).most_restrictive.used == 1
     with override_ruleset("searching", [CodeRule("r", **BY_USER)], partition_by="user"):
         Limiter("searching").check({"user": 8})

@@ -1,4 +1,4 @@
-"""Where rules come from, and how soon a change is in force: here, and in other processes."""
+"""The sources of rules, and the time until a change is in force in this and in other processes."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_reload_that_finds_the_same_rows_makes_no_rule_anew(ruleset):
 
 
 def test_without_any_database_code_rules_are_in_force(caplog):
-    # No database mark: every access to it raises.
+    # The test has no database mark, so each access to the database raises.
     Limiter("no_database", rules=[{"name": "per_user", **COUNTING}])
     assert effective("no_database") == [("per_user", "code")]
     assert "could not be loaded" in caplog.text

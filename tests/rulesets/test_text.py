@@ -1,4 +1,4 @@
-"""The admin tier as text: what is exported can be planned, applied and exported again, byte for byte."""
+"""The admin tier as text: an export can be planned, applied and exported again, byte for byte."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_export_follows_what_was_changed_deleted_and_renamed_since_the_last_o
     run("ratelimit_apply", file(CANONICAL))
     assert run("ratelimit_export") == CANONICAL
 
-    # Behind Django's back too.
+    # Also without Django's signals.
     Rule.objects.filter(name="per_user").delete()
     Ruleset.objects.filter(name="on").update(name="an_other")
     assert run("ratelimit_export") == ruleset_text.dump(ruleset_text.stored())
@@ -145,7 +145,7 @@ def test_a_plan_says_what_would_change_in_lines_that_people_read(file):
         "        ~ limit: 30 → 60",
         "        ~ enabled: false → true",
     ]
-    assert Rule.objects.get(name="per_user").limit == 30, "planning writes nothing"
+    assert Rule.objects.get(name="per_user").limit == 30, "a plan must not write"
 
 
 def test_order_is_a_change_and_is_applied(file):

@@ -1,4 +1,4 @@
-"""YAML that PyYAML and libyaml write alike, and that reads back as the same values."""
+"""PyYAML and libyaml write the same YAML, and reading it returns the same values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWKWARD = [
     "\ufeff",
 ]
 strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(AWKWARD)
-# No field and no property has an empty name, or a line break in its name.
+# Names of fields and properties are never empty and contain no line break.
 keys = strings.filter(lambda key: key != "" and key.isprintable())
 scalars = st.one_of(strings, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.none())
 values = st.recursive(
