@@ -1,5 +1,6 @@
-"""50 rulesets of 200 rules in use, and a request for each page of the admin: for the bound on queries, and for the
-benchmark by hand.
+"""50 used rulesets of 200 rules, and a request for each page of the admin.
+
+The test of the number of queries and the manual benchmark use them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MINUTES = 60
 
 @transaction.atomic
 def make() -> None:
-    """Write the rows, and two versions of one ruleset."""
+    """Create the rows, and two versions of one ruleset."""
     Ruleset.objects.bulk_create(Ruleset(name=f"limiter_{n:02}", description="Long.") for n in range(RULESETS))
     Rule.objects.bulk_create(
         Rule(ruleset=ruleset, position=10 * n, **_rule(n)) for ruleset in Ruleset.objects.all() for n in range(RULES)
@@ -42,7 +43,7 @@ def make() -> None:
 
 
 def use() -> None:
-    """Let every rule of a ruleset have met calls in every minute of the last hour."""
+    """Record calls of each rule of a ruleset for each minute of the last hour."""
     now = int(time.time()) // 60
     fields = {f"r{n:03}:{kind}": 100 + n for n in range(RULES) for kind in ("calls", "exceeded", "blocked")}
     current().add({f"live:limiter_07:{now - ago}": fields | {"*:calls": 999} for ago in range(MINUTES)}, 7200)
@@ -63,14 +64,14 @@ def _rule(number: int) -> dict[str, Any]:
 
 
 def operator() -> Client:
-    """Sign in somebody who may do everything."""
+    """Sign in a superuser."""
     client = Client()
     client.force_login(User.objects.create_superuser("operator", password="x"))
     return client
 
 
 def pages(client: Client) -> Iterator[tuple[str, Callable[[], Ask]]]:
-    """Yield each page's name, and a function that makes ready to ask for it once more, and returns how."""
+    """Yield each page's name, and a function that prepares another request for it and returns the request."""
     name = "admin:django_ratelimit_rules_ruleset"
     ruleset = Ruleset.objects.get(name="limiter_07")
     rule = ruleset.rules.get(name="r008")
@@ -110,7 +111,7 @@ def pages(client: Client) -> Iterator[tuple[str, Callable[[], Ask]]]:
 
 
 def _saving(client: Client, ruleset: Ruleset, *, moved: int = 1, wrong: bool = False) -> Callable[[], Ask]:
-    """Post the page as a browser does, with some rules at another place each time."""
+    """Post the page as a browser does, with some rules at a different position each time."""
     data: dict[str, Any] = {"name": ruleset.name, "mode": "", "failure_mode": "", "description": "Long."}
     keys = list(ruleset.rules.order_by("position", "pk").values_list("pk", flat=True))
     data |= {"rules-TOTAL_FORMS": len(keys), "rules-INITIAL_FORMS": len(keys), "rules-MIN_NUM_FORMS": 0}
@@ -122,14 +123,14 @@ def _saving(client: Client, ruleset: Ruleset, *, moved: int = 1, wrong: bool = F
     def ready() -> Ask:
         offset = next(offsets)
         places = {f"rules-{number}-position": "first" if wrong else 10 * number + offset for number in range(moved)}
-        # As browsers send a form without files; Django's client would send it as one with files, which is slow to read.
+        # Encode the form as browsers do without files, because the default of Django's client is slow to parse.
         return partial(client.post, url, urlencode(data | places), content_type="application/x-www-form-urlencoded")
 
     return ready
 
 
 def _confirming(client: Client, *urls: str) -> Callable[[], Ask]:
-    """Look at a confirmation, then press its button; the next time at the one that takes it back."""
+    """Open a confirmation and press its button. The next time, undo the change in the same way."""
     turns = cycle(urls)
 
     def ready() -> Ask:

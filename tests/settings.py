@@ -1,7 +1,8 @@
-"""Settings of the tests. Where the servers listen is chosen here and handed on to subprocesses; conftest starts them.
+"""Settings of the tests.
 
-``RATELIMIT_TEST_DATABASE=postgresql`` runs them on PostgreSQL instead of SQLite; processes with a file of their own
-(``RATELIMIT_TEST_DB``) keep to that.
+They choose the servers' ports and pass them to subprocesses. conftest starts the servers.
+``RATELIMIT_TEST_DATABASE=postgresql`` runs the tests on PostgreSQL instead of SQLite. Processes with their own file
+(``RATELIMIT_TEST_DB``) still use that file.
 """
 
 import os
@@ -9,7 +10,7 @@ import tempfile
 
 from tests.servers import free_port
 
-# Where the tests run side by side each worker has servers of its own, and not those of the process that started it.
+# In parallel runs each worker has its own servers, separate from those of its parent process.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("RATELIMIT_TEST_WORKER", "") != WORKER:
     os.environ["RATELIMIT_TEST_WORKER"] = WORKER

@@ -1,4 +1,4 @@
-"""The benchmarks run: every group that needs no web server, with the least of everything and without peers."""
+"""The benchmarks run: each group that needs no web server, with minimal sizes and without peers."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The import contracts hold: a module that breaks one is named, and no list of modules has a gap."""
+"""The import contracts name a module that breaks one, and their lists contain all modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "django_ratelimit_rules"
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-# Contract: the room that may, and children of the root that need no list.
+# For each contract: the allowed room, and children of the root that need no list.
 ALLOWED = {
     "Only counters names redis": {"counters"},
     "Only monitoring.metrics names prometheus_client": set(),

@@ -1,4 +1,4 @@
-"""The decorator on every kind of view: counted once, refused with 429, attributes kept."""
+"""The decorator on each kind of view: counts once, blocks with a 429, keeps attributes."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_every_kind_of_view_is_limited_under_wsgi(url):
 
 @pytest.mark.parametrize("url", SYNC + ASYNC)
 async def test_every_kind_of_view_is_limited_under_asgi(url):
-    """Report 28: decorated async view."""
+    """Report 28: a decorated async view."""
     client = AsyncClient()
     with limit(2), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -215,7 +215,7 @@ def test_wrapper_has_the_colour_of_its_view():
 
 
 def test_headers_stand_on_accepted_and_refused_answers_and_retry_after_on_refused_ones_only():
-    """Report 18: headers only on some answers."""
+    """Report 18: headers only on some responses."""
     with limit(1):
         first, second = (Client().get("/plain/") for _ in range(2))
     assert http_sf.parse(first["RateLimit"].encode(), tltype="list") == [("rule", {"r": 0, "t": 60})]
@@ -232,7 +232,7 @@ def test_view_that_sets_retry_after_itself_keeps_it():
 
 
 def test_classes_are_told_apart_by_view():
-    """Report 29: class-based views all look like the same view."""
+    """Report 29: all class-based views look like the same view."""
     with limit(1, by=["view"]):
         assert [Client().get(url).status_code for url in ("/a/", "/b/", "/a/", "/partial/", "/partial/")] == [
             200,
@@ -395,7 +395,7 @@ STANDINGS = {
 @pytest.mark.parametrize("asked", STANDINGS)
 @pytest.mark.parametrize("url", ["/standing/", "/standing-async/"])
 async def test_what_code_computes_may_look_at_the_user_under_asgi(settings, asked, url):
-    """Report 28: in async code that was a failure, and the failure mode let everything through."""
+    """Report 28: in async code the check failed, and the failure mode allowed each request."""
     decorator, number = STANDINGS[asked]
 
     async def on_the_loop(request):

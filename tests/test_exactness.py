@@ -1,4 +1,4 @@
-"""Many processes against one mixed chain, other limiters beside them: every total must come out exactly."""
+"""Many processes check one mixed chain, in parallel with other limiters. Each total must be exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limiter: what one check costs, how exact it is, and what answers when the store does not."""
+"""The limiter: the cost and exactness of a check, and the decision while the store is unavailable."""
 
 from __future__ import annotations
 

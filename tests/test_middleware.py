@@ -1,4 +1,4 @@
-"""The middleware in all pairings of sync and async, before every view."""
+"""The middleware in all combinations of sync and async, before each view."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ urlpatterns = [
 
 
 class SyncOnly:
-    """Stands for a middleware that makes Django change colour."""
+    """A sync middleware, for which Django switches between async and sync."""
 
     sync_capable = True
     async_capable = False
@@ -97,7 +97,7 @@ class AsyncOnly:
 
 
 class Cors(SyncOnly):
-    """Stands for a CORS middleware: answers preflights itself, marks every other answer."""
+    """Like a CORS middleware, answer preflights and mark each other response."""
 
     def __call__(self, request):
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
@@ -109,7 +109,7 @@ class Cors(SyncOnly):
 
 
 class ShortCut(SyncOnly):
-    """Stands for a cache or a firewall: answers before any view."""
+    """Like a cache or a firewall, answer before each view."""
 
     def __call__(self, request):
         return HttpResponseForbidden()
@@ -119,7 +119,7 @@ threads: list[int] = []
 
 
 class ThreadSpy(RateLimitMiddleware):
-    """Notes in which thread the check runs."""
+    """Record the thread of the check."""
 
     def __init__(self, get_response):
         super().__init__(get_response)
@@ -134,7 +134,7 @@ class ThreadSpy(RateLimitMiddleware):
 
 @pytest.fixture(autouse=True)
 def middleware(settings):
-    """Choose the middleware around ours; without a choice there is only the usual."""
+    """Choose the middleware around ours. The default is the usual list."""
     settings.ROOT_URLCONF = __name__
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["site"]
     usual = list(settings.MIDDLEWARE)
@@ -221,7 +221,7 @@ def test_same_limiter_by_middleware_and_decorator_counts_once():
 
 
 def test_headers_are_written_once_and_belong_to_the_most_restrictive():
-    """Report 17: middleware 10/60 and decorator 5/60 on one view."""
+    """Report 17: a middleware with 10/60 and a decorator with 5/60 on one view."""
     with limit(10), limit(5, limiter="tight"):
         response = Client().get("/other/")
     assert response["RateLimit-Policy"] == '"site:rule";q=10;w=60, "tight:rule";q=5;w=60'
@@ -255,7 +255,7 @@ def test_one_name_written_as_a_text_is_one_limiter_and_none_is_none(settings, na
 @pytest.mark.parametrize("names", [["My Site", "site"], [["nested"], "site"], [None, "site"]], ids=str)
 def test_what_no_limiter_can_be_called_is_logged_and_the_others_go_on(settings, names, caplog):
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
-    # Said once for the life of the process.
+    # Logged once in the life of the process.
     middleware_module._limiter.cache_clear()
     with limit(1):
         assert statuses("/view/", "/view/") == [200, 429]
@@ -270,7 +270,7 @@ def test_what_is_no_list_of_limiters_checks_nothing_and_takes_no_site_down(setti
 
 
 def test_refusal_is_429_and_no_error_handler_runs():
-    """Report 18: 403 page instead of 429."""
+    """Report 18: a 403 page instead of a 429."""
     with limit(1):
         first, second = (Client().get("/view/") for _ in range(2))
     assert [response.status_code for response in (first, second)] == [200, 429]
@@ -320,7 +320,7 @@ def test_answer_of_a_middleware_before_any_view_is_not_counted(middleware, keys)
 
 
 def test_preflight_answered_outside_is_not_counted_and_a_refusal_gets_its_header(middleware):
-    """Report 30: preflight counted like a request."""
+    """Report 30: a preflight is counted like a request."""
     middleware(outside=["Cors"])
     preflight = {"HTTP_ORIGIN": "https://a.test", "HTTP_ACCESS_CONTROL_REQUEST_METHOD": "GET"}
     client = Client()
@@ -380,7 +380,7 @@ def test_no_client_address_lies_in_no_network():
 
 
 def test_invented_addresses_get_no_fresh_quota_and_burn_nobodys(settings):
-    """Report 2: left-most X-Forwarded-For believed."""
+    """Report 2: the left-most entry of X-Forwarded-For is trusted."""
     settings.RATELIMIT_RULES_PROXY_HOPS = 1
     client = Client(REMOTE_ADDR="10.0.0.2")
     with limit(3):
@@ -418,7 +418,7 @@ def test_ipv6_host_is_counted_by_its_network(keys):
 
 @pytest.mark.django_db
 def test_rule_by_address_reads_no_session_and_no_user(django_assert_num_queries):
-    """Report 31: touching request.user makes every page uncacheable."""
+    """Report 31: access to request.user makes each page uncacheable."""
     client = Client()
     client.force_login(get_user_model().objects.create_user("ann"))
     with limit(5), django_assert_num_queries(0):

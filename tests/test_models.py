@@ -1,4 +1,4 @@
-"""The admin tier's rows: what they refuse, what they keep out of the database, and whom they tell about a change."""
+"""Rows of the admin tier: validation, constraints of the database, and announcements of changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ruleset() -> Ruleset:
 
 
 def refused(ruleset: Ruleset, **fields: Any) -> dict[str, list[str]]:
-    """The messages that full_clean() gives for a rule, by field."""
+    """Return the messages of full_clean() for a rule, by field."""
     with pytest.raises(ValidationError) as caught:
         Rule(ruleset=ruleset, **{**COUNTING, **fields}).full_clean()
     return caught.value.message_dict
@@ -69,7 +69,7 @@ def test_a_bad_field_is_refused_with_an_error_on_that_field_alone(ruleset, field
     assert words in " ".join(errors[field])
 
 
-# A row holds seconds; durations as texts are read by the admin's form.
+# A row holds seconds. The admin's form reads durations as strings.
 INVALID = [
     pytest.param(case, id=title)
     for title, case in cases()

@@ -1,4 +1,4 @@
-"""A clock that a test moves: counters, bans and rules in time go by it, in all threads, until the block ends."""
+"""A test moves the clock of counters, bans and rule expiry, in all threads, until the end of the block."""
 
 from __future__ import annotations
 

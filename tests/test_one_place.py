@@ -1,4 +1,4 @@
-"""A new rule field, operator or property needs one row and its own code, and then works in every room."""
+"""A new rule field, operator or property needs only one row and its own code to work in all rooms."""
 
 from __future__ import annotations
 

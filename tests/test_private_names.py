@@ -1,4 +1,4 @@
-"""Private names of other packages that the app touches: all exist in the installed versions, no other is touched."""
+"""All private names of other packages that the app uses exist in the installed versions. No other is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PACKAGE = Path(django_ratelimit_rules.__file__).parent
 
 
 class PrivateName(NamedTuple):
-    """A private name, a function that says whether it exists, its owner, and the module that touches it."""
+    """A private name with its existence check, its owner, and the module that uses it."""
 
     name: str
     exists: Callable[[], bool]
@@ -95,20 +95,20 @@ TABLE = [
     PrivateName("closure of as_view", lambda: "cls" in _closure(View.as_view()), DJANGO, RATES),
     PrivateName("closure of a view", _ninja_operations, "Django Ninja", "identifiers/builtin.py"),
 ]
-# Documented by their owners in spite of the underscore.
+# Names with an underscore that their owners document.
 DOCUMENTED = {"_asdict", "_replace", "_meta", "_state", "_default_manager"}
-# REST framework's request holds Django's by this name. Its absence is no error: the request may be Django's own.
+# REST framework's request holds Django's request by this name. It may be missing, if the request is Django's own.
 OPTIONAL = {"_request"}
 
 
 @pytest.mark.parametrize("private", TABLE, ids=lambda private: private.name)
 def test_the_installed_versions_have_each_private_name(private):
-    assert private.exists(), f"{private.owner} has no `{private.name}` any more: see {private.module}"
+    assert private.exists(), f"{private.owner} no longer has `{private.name}`: see {private.module}"
     assert (PACKAGE / private.module).is_file()
 
 
 def _defined_by_us(tree: ast.AST) -> set[str]:
-    """Names that our own code defines: functions, classes, variables, attributes of self, and slots."""
+    """Return the names that our own code defines: functions, classes, variables, attributes of self, and slots."""
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -122,7 +122,7 @@ def _defined_by_us(tree: ast.AST) -> set[str]:
 
 
 def _touched(tree: ast.AST) -> set[str]:
-    """Private attributes that the code touches, by name or by ``getattr`` and its like."""
+    """Return the private attributes that the code uses, by name or by functions like ``getattr``."""
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:

@@ -1,4 +1,4 @@
-"""Events: each observer and each receiver is called whatever another one raises, and sees a frozen result."""
+"""Events: each observer and receiver is called even if another one raises, and receives a frozen result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWERS = Rule("failures", characteristics=["user"], limit=2, period=60, respons
 
 @pytest.fixture
 def heard():
-    """The keyword arguments of ``checked``, in order."""
+    """Record the keyword arguments of ``checked``, in order."""
     heard = []
 
     def receive(**arguments):

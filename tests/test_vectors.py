@@ -1,4 +1,4 @@
-"""SEMANTICS as data: every vector on a real Redis, and on memory with a clock of its own."""
+"""Runs each decision vector on a real Redis, and on memory with a moved clock."""
 
 from __future__ import annotations
 

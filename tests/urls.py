@@ -1,4 +1,4 @@
-"""The routes every test may use: the admin and the metrics. Views under test have urlconfs of their own."""
+"""The routes for all tests: the admin and the metrics. Tests of views have their own urlconfs."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "vectors"
 
 
 def cases(*files: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return (id, case) of the files named, or of all."""
+    """Return (id, case) of the named files, or of all files."""
     found = []
     for path in sorted(FOLDER.glob("*.json")):
         if not files or path.stem in files:
@@ -27,7 +27,7 @@ def cases(*files: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 class Run:
-    """One case on one limiter; ``wait`` makes time pass, ``now`` tells the store's clock in seconds."""
+    """One case on one limiter. ``wait`` lets time pass, and ``now`` returns the store's time in seconds."""
 
     def __init__(self, case: Mapping[str, Any], wait: Callable[[float], None], now: Callable[[], float]) -> None:
         self.case, self.wait, self.now = case, wait, now

@@ -1,4 +1,4 @@
-"""The operators' pages through the test client: what is typed comes back, what is wrong stands on its field."""
+"""The operators' pages, through the test client: input is saved as typed, and errors are shown at their fields."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ruleset() -> Ruleset:
 
 
 class Page:
-    """A ruleset's page: what its inputs hold can be changed and posted, as a browser does."""
+    """A ruleset's page, whose inputs can be changed and posted as in a browser."""
 
     def __init__(self, client: Client, url: str) -> None:
         self.client, self.url = client, url
@@ -71,7 +71,7 @@ class Page:
         return self
 
     def add(self, **values: str) -> Page:
-        """Fill the form that is offered for a new rule, or as a script does, one more."""
+        """Fill the empty form for a new rule, or add another form as a script does."""
         total = int(self.data["rules-TOTAL_FORMS"])
         unused = [number for number in range(total) if not self.data.get(f"rules-{number}-name", "-")]
         number = unused[0] if unused else total
@@ -79,7 +79,7 @@ class Page:
         return self.fill(number, algorithm="fixed_window", enabled="on", position="", **values)
 
     def save(self, **buttons: str) -> bool:
-        """Post the page; return whether it was saved. If not, the page shows what was answered."""
+        """Post the page. Return whether it was saved. If not, the page becomes the response."""
         response = self.client.post(self.url, {**self.data, **buttons})
         if response.status_code == 302:
             return True
@@ -344,7 +344,7 @@ def test_a_copy_starts_with_the_rules_values_and_a_free_name(admin_client, rules
 
 
 def test_findings_stand_beside_their_rule_and_those_of_the_ruleset_on_top(page, ruleset):
-    # A name that no other test's code asks either.
+    # A name that no other test uses.
     Ruleset.objects.update(name="asked_by_nobody")
     Rule.objects.create(ruleset=ruleset, name="all", action="skip")
     Rule.objects.create(ruleset=ruleset, name="never", position=1, **COUNTING)
@@ -516,13 +516,13 @@ def test_a_page_sends_no_more_fields_than_are_reckoned_with(admin_client, many):
     text = Page(admin_client, f"{reverse(CHANGE, args=[many.pk])}?{opened}").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([^"]+)"', text))
     assert 10 < len([name for name in names if name.startswith("rules-0-")]) <= form_size.FIELDS_OPENED
-    # A box that nobody ticks is not sent.
+    # Browsers send no unchecked box.
     sent = [name for name in names if "__prefix__" not in name and not name.endswith("-DELETE")]
     assert form_size.FIELDS_A_RULE * 200 < len(sent) <= form_size.fields_of(200)
 
 
 def as_a_browser(shown: Page) -> Page:
-    """Send along what was seen, too."""
+    """Send the state that the page showed, too."""
     shown.data["rules-seen"] = shown.rules.seen
     return shown
 

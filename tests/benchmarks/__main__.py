@@ -1,13 +1,13 @@
-"""All benchmarks, side by side in one run, as a Markdown table.
+"""Runs all benchmarks in interleaved rounds, and prints a Markdown table.
 
     pip install -e '.[test,bench]'; apt-get install redis-server wrk
-    python -m tests.benchmarks                     # everything, about six minutes
+    python -m tests.benchmarks                     # all rows, about six minutes
     python -m tests.benchmarks check blocked       # some groups of rows
     python -m tests.benchmarks --seconds 60 check  # longer, on a machine that others use
 
-Cells are medians of ratios taken within a round, with the 10th percentile in brackets: of time for checks (less is
-better), of throughput for HTTP and async (more is better). See ``timing.py`` for how it is timed, ``contestants.py``
-and ``peers.py`` for what is called, ``settings.py`` and ``site.py`` for how everybody is configured.
+Cells are medians of ratios within a round, with the 10th percentile in brackets. For checks they are ratios of time
+(less is better), for HTTP and async ratios of throughput (more is better). ``timing.py`` explains the timing,
+``contestants.py`` and ``peers.py`` the calls, ``settings.py`` and ``site.py`` the configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.benchmarks.settings"
 
 GROUPS = ("check", "blocked", "flood", "rulesets", "async", "stalls", "wsgi", "asgi", "memory")
-# An event loop under load keeps its core awake by itself; whoever else does so would only take turns from it.
+# Don't keep cores awake here. An event loop under load does it already, and another process would only slow it.
 QUIET = ("stalls", "asgi")
 
 
@@ -85,7 +85,7 @@ def run(groups: list[str], options: argparse.Namespace) -> None:
                 rows += measure[group]()
             print(f"{group}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     finally:
-        # What was measured is told, whoever fails after minutes.
+        # Print the results so far, even if a contestant fails after minutes.
         print(table(rows, columns))
         print("\n" + machine(get_redis_connection("default").info("server")["redis_version"]))
 

@@ -1,7 +1,7 @@
-"""Time every page of the admin, and count its queries, with 50 rulesets of 200 rules that all met calls this hour.
+"""Time each page of the admin, and count its queries, with 50 rulesets of 200 rules that all had calls this hour.
 
-Run by hand: ``python -m tests.benchmarks.admin_pages``; ``ROUNDS=20`` for steadier figures. The processor's time stands
-beside the clock's, and the fastest of all rounds is told, because machines are shared.
+Run by hand: ``python -m tests.benchmarks.admin_pages``. ``ROUNDS=20`` gives steadier figures. The output shows the
+processor's time next to the clock's, and only the fastest round, because machines are shared.
 """
 
 from __future__ import annotations

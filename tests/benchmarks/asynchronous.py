@@ -1,8 +1,8 @@
 """Two hundred concurrent checks on one event loop: throughput against ``redis.asyncio``, and the longest stall.
 
-A stall is how much later than due the loop came back to a task that wants to be woken every millisecond. What was
-imported is frozen first, as servers do before they fork: else the longest stall is a full garbage collection, which
-looks at all of Django's objects (33 ms on the machine of the README), whoever is timed.
+A stall is the delay of a task that wakes up every millisecond. Freeze imported objects first, as servers do before
+they fork. Otherwise the longest stall of each contestant is a full garbage collection of all of Django's objects
+(33 ms on the machine of the README).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def throughput(peers: Sequence[Contestant], seconds: float) -> list[Row]:
 
 
 def stalls(peers: Sequence[Contestant], seconds: float) -> list[Row]:
-    """One row: the longest stall of the event loop, and the median of each round's longest."""
+    """One row: the longest stall of the event loop, and the median of the rounds' longest stalls."""
     found = asyncio.run(_rounds(peers, seconds, longest_stall))
     cells = {
         name: f"{max(each.values()) * 1000:.0f} ms ({statistics.median(each.values()) * 1000:.1f})"
@@ -50,7 +50,7 @@ def stalls(peers: Sequence[Contestant], seconds: float) -> list[Row]:
 async def _rounds(peers: Sequence[Contestant], seconds: float, measure: Callable[[ACall], Awaitable[float]]) -> Samples:
     calls = {one.name: one.acheck() for one in (FLOOR, OURS, *peers)}
     for call in calls.values():
-        # Alone first: not everybody survives it when two hundred tasks find no connection and no script.
+        # Make one call first, because some contestants fail if two hundred tasks find no connection and no script.
         await call(0)
         await at_once(call)
     found: Samples = {name: {} for name in calls}
@@ -68,7 +68,7 @@ def _samples(found: Samples) -> str:
 
 
 async def longest_stall(call: ACall) -> float:
-    """Have two hundred tasks check a few times each; return by how much the event loop was late at most."""
+    """Run two hundred tasks with a few checks each. Return the longest delay of the event loop."""
     worst, due = 0.0, time.perf_counter()
 
     async def watch() -> None:

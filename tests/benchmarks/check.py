@@ -1,4 +1,4 @@
-"""Checks of clients within their limits (1, 2 and 5 that all match), and of blocked ones, against the bare EVALSHA."""
+"""Checks of allowed clients (with 1, 2 and 5 matching limits) and of blocked clients, against the bare EVALSHA."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from tests.benchmarks.report import Row, multiples
 from tests.benchmarks.timing import BATCH, PEOPLE, Samples, interleaved, rounds
 
 TARGETS = {1: "≤ 1.00", 2: "≤ 1.05", 5: "≤ 1.15"}
-# A flood comes from a few clients. Were they as many as others here, each would be near its first refusals still, which
-# are logged.
+# A flood comes from a few clients. With more clients, most refusals would be among a client's first, which are logged.
 BLOCKED_PEOPLE = 20
 FLOOD_PEOPLE, FLOOD_BATCH = 4, 1000
 ASKING = "asking Redis"
 
 
 def check(peers: Sequence[Contestant], seconds: float) -> list[Row]:
-    """Rows of 1, 2 and 5 limits that nobody reaches."""
+    """Rows of 1, 2 and 5 limits that no client reaches."""
     return [
         row(f"check, {number} limit{'s'[: number > 1]}", peers, seconds, number, NEVER_REACHED, TARGETS[number])
         for number in TARGETS
@@ -27,19 +26,19 @@ def check(peers: Sequence[Contestant], seconds: float) -> list[Row]:
 
 
 def blocked(peers: Sequence[Contestant], seconds: float) -> list[Row]:
-    """A row of clients who are refused."""
+    """A row of blocked clients."""
     return [row("check, blocked client", peers, seconds, 1, 1, "≤ 1.10")]
 
 
 def flood(seconds: float) -> list[Row]:
-    """A row of a flood of refused calls from a few clients: with the denial cache, beside this app that asks Redis."""
+    """A row of a flood of blocked calls from a few clients, with the denial cache and without it."""
     from django.test import override_settings
 
     call = OURS.check(1, 1)
     samples: Samples = {ASKING: {}, OURS.name: {}}
     for number, taking_part in rounds([ASKING, OURS.name], [], seconds):
         for name in taking_part:
-            # A setting that changes makes all begin anew, so that these batches are long ones.
+            # Use long batches, because a changed setting resets all parts.
             with override_settings(RATELIMIT_RULES_DENIAL_CACHE=name != ASKING):
                 for person in range(FLOOD_PEOPLE * 5):
                     call(person % FLOOD_PEOPLE)
@@ -63,7 +62,7 @@ def row(title: str, peers: Sequence[Contestant], seconds: float, limits: int, li
     people = PEOPLE if limit == NEVER_REACHED else BLOCKED_PEOPLE
     calls = {one.name: one.check(limits, limit) for one in (FLOOR, OURS, *peers)}
     for name, call in calls.items():
-        # The second call at the latest shows whether it does what it is timed for.
+        # The second call at the latest must show the expected result.
         call(0)
         if name != FLOOR.name and bool(call(0)) is not (limit == NEVER_REACHED):
             raise AssertionError(f"{name} let a client pass, or refused one, wrongly: {title}")

@@ -1,6 +1,6 @@
-"""Redis Cluster, by hand: what a check costs there, each server's share of a limiter, and how long a failover is felt.
+"""Redis Cluster, by hand: the cost of a check, each server's share of a limiter, and the time of a failover.
 
-``python -m tests.benchmarks.cluster``: three masters with replicas and one Redis alone, all on this machine.
+``python -m tests.benchmarks.cluster`` starts three masters with replicas and a single Redis, all on this machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def cost() -> None:
-    """Compare counting two limits on one server alone, on a master of the cluster, and by way of the cluster."""
+    """Compare the cost of two limits on a single server, on one master of the cluster, and through the cluster."""
     from django_ratelimit_rules.counters.redis import RedisCounters
     from django_ratelimit_rules.counters.transport.slots import slot_of
     from tests.counters.conftest import make_hit
@@ -77,7 +77,7 @@ def shares(cluster: Any) -> None:
 
 
 def failover(cluster: Any) -> None:
-    """Kill a master under load, and say what was felt."""
+    """Kill a master under load, and print the effect on the calls."""
     from django_ratelimit_rules import Rule
     from django_ratelimit_rules.testing import override_ruleset
     from tests.cluster.load import load

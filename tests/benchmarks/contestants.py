@@ -1,6 +1,7 @@
-"""Who is compared: the floor and this app (``peers.py`` has the peers). All count persons in fixed windows of an hour.
+"""The floor and this app as contestants. ``peers.py`` has the peers. All count persons in fixed windows of an hour.
 
-A number of limits goes in, a function of a person's number comes out, which returns whether the call may pass.
+Each factory takes a number of limits. It returns a function of a person's number, which returns whether the call is
+allowed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any
 from tests.benchmarks.timing import Call
 
 HOUR = 3600
-# Below 999,999, which django-smart-ratelimit says when Redis failed.
+# Below 999,999, which django-smart-ratelimit returns after a failure of Redis.
 NEVER_REACHED = 500_000
-# As many digits as the users of a large site have.
+# The number of digits of user ids on a large site.
 FIRST_PERSON = 1_000_000
 
 ACall = Callable[[int], Awaitable[object]]
 
-# What a limiter cannot do without: count each key, arm its expiry once, compare.
+# The minimal work of a limiter: count each key, set its expiry once, compare.
 MINIMAL = """
 local answer = {}
 for i = 1, #KEYS do
@@ -36,7 +37,7 @@ return answer
 
 @dataclass(frozen=True)
 class Contestant:
-    """One column of the table. ``package`` is what must be installed for it."""
+    """One column of the table. ``package`` is its required package."""
 
     name: str
     check: Callable[[int, int], Call]
@@ -49,7 +50,7 @@ class Contestant:
 
 
 def floor_check(limits: int, limit: int) -> Call:
-    """A bare ``redis-py`` EVALSHA of a minimal script, on the client of the alias that everybody here uses."""
+    """A bare ``redis-py`` EVALSHA of a minimal script, on the client of the alias that all contestants use."""
     from django_redis import get_redis_connection
 
     client = get_redis_connection("default")
@@ -64,7 +65,7 @@ def floor_check(limits: int, limit: int) -> Call:
 
 
 def floor_acheck() -> ACall:
-    """The same over ``redis.asyncio``, whose pool refuses more than 100 connections if let alone."""
+    """The same with ``redis.asyncio``, whose pool allows at most 100 connections by default."""
     from django.conf import settings
     from redis.asyncio import Redis
 
@@ -81,7 +82,7 @@ def floor_acheck() -> ACall:
 
 @cache
 def our_limiter(limits: int, limit: int) -> Any:
-    """This app's limiter with some rules, all of which match: its name is as long as the peers' names here."""
+    """This app's limiter with a number of matching rules. Its name has the length of the peers' names."""
     from django_ratelimit_rules import Limiter, Rule
 
     names = [f"per_user_{number}" for number in range(limits)]

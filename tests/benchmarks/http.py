@@ -1,7 +1,7 @@
 """Requests per second through gunicorn and uvicorn, as wrk counts them: a trivial view, bare and limited.
 
-Each contestant is served by a process of its own, of which the others idle meanwhile. Clients are a thousand addresses
-behind one proxy, so that nobody's history grows longer than in a busy minute.
+Each contestant has its own process. The other processes are idle during its turn. The clients are a thousand
+addresses that use one proxy, so that no history grows longer than in a busy minute.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ request = function() at = (at + 1) % 1000 return requests[at] end
 
 
 def http(server: str, peers: Sequence[Contestant], seconds: float) -> list[Row]:
-    """One row; none where wrk is not installed."""
+    """Yield one row, or no row if wrk is not installed."""
     if shutil.which("wrk") is None:
         print("wrk is not installed (apt-get install wrk): no figures for HTTP", file=sys.stderr)
         return []
@@ -71,7 +71,7 @@ def _row(server: str, peers: Sequence[Contestant], seconds: float) -> Row:
 
 @contextlib.contextmanager
 def _served(server: str, site: str) -> Iterator[str]:
-    """Serve a contestant's view; yield its address."""
+    """Serve a contestant's view, and yield its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     command = [sys.executable, "-m", *[word.format(port=port) for word in SERVERS[server]]]
@@ -97,7 +97,7 @@ def _served(server: str, site: str) -> Iterator[str]:
 
 
 def requests_per_second(url: str, script: Path) -> float:
-    """Return what wrk counts in a second. Every answer must be a success."""
+    """Return wrk's requests per second. Each response must be a success."""
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "-s", str(script), url]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"Requests/sec:\s+([\d.]+)", said)

@@ -1,4 +1,4 @@
-"""Memory per counter: how much Redis holds more after a check of each of many people, by one limit."""
+"""Memory per counter: the growth of Redis after one check of each of many users, with one limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.servers import wait_until
 
 
 def memory(peers: Sequence[Contestant], people: int) -> list[Row]:
-    """One row; the keys are those that a contestant gives to users with numbers of seven digits."""
+    """One row. The keys are a contestant's keys of users with numbers of seven digits."""
     sizes = {one.name: bytes_per_counter(one, people) for one in (FLOOR, OURS, *peers)}
     cells = {name: f"{size:.0f} B" for name, size in sizes.items()}
     reference = f"EVALSHA {cells.pop(FLOOR.name)}"
@@ -32,8 +32,7 @@ def bytes_per_counter(contestant: Contestant, people: int) -> float:
 
 
 def settled_memory(client: Any) -> int:
-    """Return what Redis uses, once it has moved its keys into tables of their final size and freed what it did not
-    need any more."""
+    """Return the memory of Redis after it has moved its keys into tables of the final size and freed the rest."""
     seen: list[int] = []
 
     def settled() -> bool:

@@ -1,6 +1,6 @@
-"""Time patterns that are exponential in a backtracking engine, in texts each twice as long as the one before.
+"""Time patterns that are exponential in a backtracking engine. Each string is twice as long as the one before.
 
-Run by hand: ``python -m tests.benchmarks.patterns``. The work of RE2 is linear: each line about doubles the one before.
+Run by hand: ``python -m tests.benchmarks.patterns``. RE2 is linear, so each time is about twice the one before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def timed(holds, text: str) -> float:
-    """Return the least time of some: what else runs on this machine only ever adds."""
+    """Return the least of several times, because other work on this machine only adds time."""
     least = 1e9
     for _ in range(TIMES // 10):
         started = time.perf_counter()

@@ -1,8 +1,10 @@
-"""The peers, each by the smallest public call that decides, configured for Redis as its documentation recommends.
+"""The peers, each with its smallest public call that decides, and Redis configured as its documentation recommends.
 
-Where there is a choice of algorithms it is the fixed window, which is what this app's rules here are and what costs
-least; where one cannot ask several limits at once they are asked one after the other, as stacked decorators do; where
-one has no asynchronous call it runs by ``sync_to_async``, as Django would run it. ``settings.py`` has their settings.
+- A peer with several algorithms uses the fixed window, like this app's rules here, because it costs least.
+- A peer without a call for several limits checks them in turn, as stacked decorators do.
+- A peer without an async call runs by ``sync_to_async``, as Django would run it.
+
+``settings.py`` has the peers' settings.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class Person:
 
 
 def request() -> tuple[Any, Person]:
-    """Return a request, and whose it is: another number there makes it somebody else's."""
+    """Return a request and its user. A test changes the user's number to change the client."""
     from django.test import RequestFactory
 
     made: Any = RequestFactory().get("/search/")
@@ -55,7 +57,7 @@ def rest_framework_check(limits: int, limit: int) -> Call:
 
     def passed(person: int) -> bool:
         user.pk = FIRST_PERSON + person
-        # A view makes them anew for every request, and asks all, whatever the first ones say.
+        # A view creates the throttles for each request, and checks all of them, even after a refusal.
         return False not in [throttle().allow_request(made, None) for throttle in throttles]
 
     return passed

@@ -1,9 +1,9 @@
-"""Time replays: requests of an access log a second, for ten rules, on one core.
+"""Time replays: requests of an access log per second, for ten rules, on one core.
 
-Run by hand: ``python -m tests.benchmarks.replay``. The example's log is repeated under other dates, so that windows end
-as often as they do in it; a log of a busy site, with many lines a second and more of each client, is made as well.
-Each is run alone, then beside a live ruleset of as many rules. CPU time of this process; best of some runs, because
-machines are noisy.
+Run by hand: ``python -m tests.benchmarks.replay``. The first log is the example's log, repeated with other dates, so
+that windows end at the same rate. The second log is of a busy site, with many lines per second and more requests of
+each client. Each runs alone, and then together with a live ruleset of the same length. The figures are the CPU time
+of this process, the best of several runs, because machines are noisy.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def main() -> None:
 
 
 def repeated() -> bytes:
-    """The example's log, once for each of some months."""
+    """Return the example's log, repeated for several months."""
     log = LOG.read_bytes()
     months = [(month, year) for year in range(2015, 2040) for month in ("Jan", "Mar", "May", "Jul")][:COPIES]
     return b"".join(log.replace(b"/May/2015", f"/{month}/{year}".encode()) for month, year in months)
 
 
 def busy() -> bytes:
-    """A hundred requests a second, by some thousands of clients of whom few make most, each as one of the log."""
+    """Return a log of a hundred requests per second. A few of some thousand clients send most of them."""
     chance = random.Random(7)
     by_client: dict[bytes, list[bytes]] = {}
     for line in LOG.read_bytes().splitlines():
@@ -75,7 +75,7 @@ def busy() -> bytes:
 
 
 def ten() -> tuple[object, ...]:
-    """Ten limits by address, of every algorithm; wide ones, so that every request meets all of them."""
+    """Return ten limits by address, of each algorithm. They match each request."""
     from django_ratelimit_rules import Rule
 
     kinds = ["fixed_window"] * 5 + ["sliding_window"] * 3 + ["token_bucket"] * 2
@@ -87,7 +87,7 @@ def ten() -> tuple[object, ...]:
 
 
 def mixed() -> tuple[object, ...]:
-    """Ten rules such as a site has: a bypass, shadows, patterns, limits by user agent and address that do block."""
+    """Return ten typical rules: a bypass, shadows, patterns, and limits by user agent and address that block."""
     from django_ratelimit_rules import Rule
 
     welcome = {"ip": {"cidr": "100.115.218.0/24"}}

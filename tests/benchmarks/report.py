@@ -20,7 +20,7 @@ PACKAGES = [
 
 @dataclass
 class Row:
-    """One row. ``reference`` is what the cells are multiples of, ``target`` what this app's cell has to be."""
+    """One row. Cells are multiples of ``reference``. ``target`` is the required value of this app's cell."""
 
     title: str
     reference: str
@@ -30,10 +30,9 @@ class Row:
 
 
 def multiples(samples: Samples, floor: str, *, inverse: bool = False) -> dict[str, str]:
-    """Return a cell for each: the median of what it took in multiples of the floor, and the 10th percentile.
+    """Return a cell for each contestant: the median of its time in multiples of the floor, and the 10th percentile.
 
-    ``inverse`` for samples of throughput that are given as seconds a call: then the cells are multiples of the floor's
-    throughput.
+    With ``inverse``, the samples are seconds per call, and the cells are multiples of the floor's throughput.
     """
     cells = {}
     for name in samples:
@@ -56,7 +55,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def machine(redis_version: str) -> str:
-    """Return what the figures hold for: processor, versions."""
+    """Return the environment of the figures: processor and versions."""
     versions = ", ".join(f"{name} {found}" for name, found in _versions(PACKAGES))
     system = f"{os.cpu_count()} cores of {_processor()}, Python {platform.python_version()}, Redis {redis_version}"
     return f"{system}; {versions}"

@@ -1,4 +1,7 @@
-"""Long rulesets: a check in 2,000 rules of which 5 match, against one in 5 that all match. No peer has rulesets."""
+"""Long rulesets: a check of 2,000 rules with 5 matches, against a check of 5 rules that all match.
+
+No peer has rulesets.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ FIVE = "5 rules, all match"
 
 
 def rulesets(seconds: float) -> list[Row]:
-    """A row for each way in which rules may differ."""
+    """A row for each kind of difference between rules."""
     calls = {title: _call(number, rules) for number, (title, rules) in enumerate(_rules().items())}
     five = {FIVE: calls.pop(FIVE)}
     samples = interleaved({**five, **calls}, {}, seconds)

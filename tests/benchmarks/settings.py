@@ -1,7 +1,7 @@
 """Settings of the benchmarks, for this app and for its peers, all on one Redis and one django-redis alias.
 
-``BENCHMARK_DATABASE`` names a migrated SQLite file; ``BENCHMARK_SITE`` the contestant whose middleware the served site
-has, if any.
+``BENCHMARK_DATABASE`` names a migrated SQLite file. ``BENCHMARK_SITE`` names the contestant of the served site, whose
+middleware is added if it has one.
 """
 
 import os
@@ -15,28 +15,28 @@ DATABASES = {
 }
 INSTALLED_APPS = [*INSTALLED_APPS]
 ROOT_URLCONF = "tests.benchmarks.site"
-# Lines are written, as on a real site, but nobody wants to see them here.
+# Log as on a real site, but without output.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "handlers": {"nowhere": {"class": "logging.FileHandler", "filename": os.devnull}},
     "root": {"handlers": ["nowhere"], "level": "WARNING"},
 }
-# One proxy stands in front of the site, and all believe it.
+# The site has one proxy, and all contestants trust it.
 RATELIMIT_RULES_PROXY_HOPS = 1
 
 # django-ratelimit, and django-smart-ratelimit, whose settings have the same prefix
 RATELIMIT_IP_META_KEY = "HTTP_X_FORWARDED_FOR"
 RATELIMIT_BACKEND = "redis"
-# Not by URL, which its asynchronous backend stumbles over.
+# Don't use a URL, because its asynchronous backend fails with it.
 RATELIMIT_REDIS = {"host": "127.0.0.1", "port": urlsplit(REDIS_URL).port, "db": 0, "max_connections": 1000}
 RATELIMIT_ALGORITHM = "fixed_window"
 RATELIMIT_TRUSTED_PROXIES = ["127.0.0.1"]
 
-# Django REST framework: nobody has to sign in, so nothing is looked up
+# Django REST framework: no authentication, so no user is loaded
 REST_FRAMEWORK = {"NUM_PROXIES": 1, "DEFAULT_AUTHENTICATION_CLASSES": [], "UNAUTHENTICATED_USER": None}
 
-# django-trafficwatch: its backend of one round trip, which it has for Redis
+# django-trafficwatch: its Redis backend with one round trip
 TRAFFICWATCH = {
     "BACKEND": "redis",
     "HEADERS_STYLE": "ietf",

@@ -1,7 +1,8 @@
-"""The site that gunicorn and uvicorn serve: one trivial view, limited by the contestant that BENCHMARK_SITE names.
+"""The site that gunicorn and uvicorn serve: one trivial view, limited by the contestant in BENCHMARK_SITE.
 
-Two limits by the client's address, a minute and an hour, that nobody reaches; rate limit headers where the contestant
-has any. Contestants without asynchronous views serve a synchronous one under uvicorn, as Django runs them.
+It has two limits by the client's address, of a minute and an hour, that no client reaches. It sends rate limit
+headers if the contestant supports them. A contestant without async views serves a sync view under uvicorn, as Django
+runs it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def this_app(asynchronous: bool) -> View:
 
 
 def django_ratelimit(asynchronous: bool) -> View:
-    """It has neither headers nor asynchronous views."""
+    """Without headers or async views."""
     from django_ratelimit.decorators import ratelimit
 
     limited: View = ratelimit(key="ip", rate=f"{NEVER_REACHED}/h")(trivial)
@@ -77,7 +78,7 @@ def django_ratelimit(asynchronous: bool) -> View:
 
 
 def rest_framework(asynchronous: bool) -> View:
-    """It has neither headers, but on refusals, nor asynchronous views."""
+    """Without headers, except on refusals, and without async views."""
     from rest_framework.decorators import api_view, throttle_classes
     from rest_framework.throttling import AnonRateThrottle
 
@@ -88,7 +89,7 @@ def rest_framework(asynchronous: bool) -> View:
 
 
 def limits(asynchronous: bool) -> View:
-    """It has no views of its own: two calls in the view, and no headers."""
+    """Without its own decorators: two calls in the view, and no headers."""
     from django.conf import settings
     from limits import RateLimitItemPerHour, RateLimitItemPerMinute, aio, storage, strategies
 
@@ -120,7 +121,7 @@ def smart_ratelimit(asynchronous: bool) -> View:
 
 
 def bare(asynchronous: bool) -> View:
-    """The view alone. trafficwatch limits by its middleware, which the settings name."""
+    """The bare view. trafficwatch limits by its middleware, which the settings add."""
     return atrivial if asynchronous else trivial
 
 

@@ -1,13 +1,15 @@
 """Minutes of mixed load with edits, script flushes and server restarts: totals exact, memory and connections flat.
 
-Run by hand: ``python -m tests.benchmarks.soak``; ``MINUTES=1`` for a short one, 10 unless stated. All of it runs on one
-machine: a Redis that writes each command to disk before it answers (appendonly, fsync always), two processes with
-threads and one with an event loop, each paced, and this process, which edits a rule every two seconds, flushes scripts,
-and kills and restarts the server every 30.
+Run by hand: ``python -m tests.benchmarks.soak``. The default is 10 minutes. Use ``MINUTES=1`` for a short run. These
+run on one machine:
 
-What must hold: for every user, the counter's ``used`` lies between the calls of which callers were told that they were
-accepted and those plus the calls whose answer was lost when the server was killed, which Redis may or may not have
-counted. A call that was counted twice, or not at all, would show.
+- a Redis that writes each command to disk before it replies (appendonly, fsync always)
+- two processes with threads and one with an event loop, each paced
+- this process, which edits a rule every two seconds, flushes scripts, and kills and restarts the server every 30
+
+For each user, the counter's ``used`` must be at least the number of accepted calls. It may be higher only by calls
+whose reply was lost when the server was killed, because Redis may have counted them. A call that is counted twice, or
+not at all, fails the run.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ LIMITS = (10**6, 10**7)
 
 
 def worker(kind: str, seed: int) -> None:
-    """Ask until told to stop; report each minute what was answered, and what this process weighs."""
+    """Check until the end. Report the results and the memory of this process each minute."""
     import asyncio
     import threading
 
@@ -102,7 +104,7 @@ def _rss() -> int:
 
 
 class Store:
-    """A Redis that keeps what it said it counted, also when it is killed."""
+    """A Redis that keeps each acknowledged count, even if it is killed."""
 
     def __init__(self, folder: str) -> None:
         from tests.servers import free_port
@@ -135,7 +137,7 @@ class Store:
         self.kills += 1
 
     def figures(self) -> tuple[int, int]:
-        """Its memory in use and its connections."""
+        """Return the used memory and the number of connections."""
         return int(self.client.info("memory")["used_memory"]), len(self.client.client_list())
 
 
@@ -229,7 +231,7 @@ def report(started: float, store: Store, said: list[dict[str, Any]]) -> None:
 
 
 def compare(store: Store, said: list[dict[str, Any]], disturbances: Counter[str]) -> None:
-    """Compare what callers were told with what the counters hold."""
+    """Compare the results of the callers with the counters."""
     from django_ratelimit_rules import Limiter
 
     told = sum((Counter(each["told"]) for each in said), Counter())

@@ -1,8 +1,8 @@
 """Fair timing on a noisy machine: cores kept awake, rounds interleaved, ratios taken within a round.
 
-Callables go in, seconds a call come out, by round. Every round times the hosts (the floor and this app) and one of the
-guests (the peers, in turn, because some take ten times as long), in random order, for a small batch of calls each: what
-the machine does meanwhile hits all alike. So read the ratios, not the microseconds.
+The result is the seconds per call of each callable, by round. Each round times the hosts (the floor and this app) and
+one guest, in random order, for a small batch of calls each. The guests are the peers. They take turns, because some
+take ten times as long. Other work on the machine affects all alike, so read the ratios, not the microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 
 BATCH = 40
-# Who is counted: enough that no history grows long, few enough that everybody has a counter before timing begins.
+# The number of counted persons. With fewer, histories grow long. With more, some have no counter before the timing.
 PEOPLE = 1000
 
 Call = Callable[[int], object]
@@ -29,11 +29,11 @@ Samples = dict[str, dict[int, float]]
 def cores_awake() -> Iterator[None]:
     """Keep every core busy with a process of the lowest priority.
 
-    A check spends most of its time waiting for Redis. On an otherwise idle machine both cores fall asleep meanwhile,
-    and what is timed is how long a (virtual) core takes to wake up: 30 to 100 µs, which draws all ratios towards 1. A
-    site that has use for a rate limiter has no sleeping cores.
+    A check spends most of its time waiting for Redis. On an idle machine both cores fall asleep during the wait. The
+    timing would include the wake-up of a (virtual) core, which takes 30 to 100 µs and moves all ratios towards 1. A
+    site that needs a rate limiter has no sleeping cores.
     """
-    # They end by themselves when this process was killed and could not end them.
+    # The processes end by themselves if this process is killed.
     code = f"import os\nos.nice(19)\nwhile os.getppid() == {os.getpid()}: sum(range(100_000))"
     spinners = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count() or 1)]
     try:
@@ -45,9 +45,9 @@ def cores_awake() -> Iterator[None]:
 
 
 def rounds(hosts: Sequence[str], guests: Sequence[str], seconds: float) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each round and who takes part in it, until the time is over, in random order.
+    """Yield the number of each round and its contestants in random order, until the time is over.
 
-    Everybody takes part twice at least, however short the time is.
+    Each contestant takes part at least twice, even in a short time.
     """
     order = random.Random(1)
     turns = cycle([[guest] for guest in guests] or [[]])
@@ -60,7 +60,7 @@ def rounds(hosts: Sequence[str], guests: Sequence[str], seconds: float) -> Itera
 
 
 def interleaved(hosts: Mapping[str, Call], guests: Mapping[str, Call], seconds: float, people: int = PEOPLE) -> Samples:
-    """Return seconds a call, of everybody by round. Each call is about the next of some people."""
+    """Return the seconds per call of each contestant, by round. Each call is for the next person."""
     calls = {**hosts, **guests}
     for call in calls.values():
         for person in range(people):
@@ -79,10 +79,10 @@ def interleaved(hosts: Mapping[str, Call], guests: Mapping[str, Call], seconds: 
 
 
 def ratios(samples: Samples, name: str, floor: str) -> list[float]:
-    """Return what somebody took, as multiples of what the floor took in the same round."""
+    """Return a contestant's times as multiples of the floor's time in the same round."""
     return [value / samples[floor][number] for number, value in samples[name].items()]
 
 
 def tenth_percentile(values: list[float]) -> float:
-    """Return the value that a tenth of the values are below: what a quieter machine would show."""
+    """Return the 10th percentile of the values, which estimates a quieter machine."""
     return statistics.quantiles(values, n=10, method="inclusive")[0]

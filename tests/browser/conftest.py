@@ -1,4 +1,4 @@
-"""A real browser against the real admin. Skipped, saying so, where there is no Chromium or no Playwright."""
+"""A real browser and the real admin. The tests are skipped with a reason if Chromium or Playwright is missing."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def _executable() -> str | None:
-    """A Chromium of the system's; None leaves it to the one that ``playwright install`` brings."""
+    """Return the system's Chromium. Returns None to use the browser of ``playwright install``."""
     return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    # No longer than these tests: Playwright keeps an event loop running, which asyncio tests elsewhere cannot stand.
+    # End it after these tests, because Playwright keeps an event loop running, which breaks asyncio tests elsewhere.
     api = pytest.importorskip("playwright.sync_api", reason="no browser tests: Playwright is not installed")
     with pytest.MonkeyPatch.context() as patch, api.sync_playwright() as playwright:
-        # The tests, and the database's clearing after them, share a thread with that loop.
+        # Allow sync code, because the tests and the flush of the database run in the thread of that loop.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         executable = _executable()
         if executable is None and not Path(playwright.chromium.executable_path).exists():
-            pytest.skip("no browser tests: there is no Chromium; install one, or say where in CHROMIUM")
+            pytest.skip("no browser tests: install Chromium, or set CHROMIUM to its path")
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         yield browser
         browser.close()
@@ -42,13 +42,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="package")
 def pages(browser) -> dict[str, Any]:
-    """The pages there are by their options: one that is used again has scripts and styles in its cache."""
+    """Keep the open pages by their options, because a reused page has scripts and styles in its cache."""
     return {}
 
 
 @pytest.fixture
 def page(browser, pages, live_server, transactional_db, request) -> Iterator[Any]:
-    """A page of somebody signed in who may do everything; it must not complain on its console.
+    """Return a page of a signed-in superuser. An error on its console fails the test.
 
     ``@pytest.mark.parametrize("page", [{...}], indirect=True)`` sets options.
     """
@@ -58,13 +58,13 @@ def page(browser, pages, live_server, transactional_db, request) -> Iterator[Any
         context = browser.new_context(base_url=live_server.url, **options)
         context.set_default_timeout(10_000)
         page = pages[repr(options)] = context.new_page()
-        # What is left unsaved is asked about; a test that leaves means to.
+        # Accept the question about unsaved changes, because a test leaves the page on purpose.
         page.on("dialog", lambda dialog: dialog.accept())
     sign_in(page, User.objects.create_superuser("operator", password="x"))
     complaints: list[str] = []
 
     def listen(message: Any) -> None:
-        # No site of the tests' own has an icon.
+        # Ignore the missing icon of the test site.
         if message.type in ("error", "warning") and "favicon" not in message.location["url"]:
             complaints.append(message.text)
 
@@ -81,7 +81,7 @@ def page(browser, pages, live_server, transactional_db, request) -> Iterator[Any
 
 
 def sign_in(page: Any, user: User) -> None:
-    """Let the browser be somebody from now on."""
+    """Sign the browser in as a user."""
     client = Client()
     client.force_login(user)
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
@@ -108,23 +108,23 @@ def ruleset(transactional_db) -> Ruleset:
 
 @pytest.fixture
 def editor(page, ruleset) -> Any:
-    """The ruleset's page."""
+    """Open the ruleset's page."""
     page.goto(address("change", ruleset.pk))
     return ready(page)
 
 
 @pytest.fixture
 def faults(page) -> Any:
-    """A function that names what axe finds on the page in both colour schemes, and whether the page is too wide."""
+    """Return a function that lists axe's findings in both colour schemes, and reports a page that is too wide."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
 
     def faults() -> list[object]:
         found: list[object] = []
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            # Colours fade over to the other scheme's.
+            # Wait for the fade to the other scheme's colours.
             page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished))")
-            # What axe looks at takes long; in the dark only colours are others.
+            # Check only colours in dark mode, because axe is slow and nothing else differs.
             rules = {"runOnly": {"type": "rule", "values": COLOURS}} if scheme == "dark" else {}
             violations = axe.run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
             found += [
@@ -143,24 +143,24 @@ def faults(page) -> Any:
 
 
 def address(name: str, *arguments: object) -> str:
-    """The address of one of the admin's pages of rulesets."""
+    """Return the address of a page of the rulesets' admin."""
     return reverse(f"admin:django_ratelimit_rules_ruleset_{name}", args=arguments)
 
 
 def ready(page: Any) -> Any:
-    """Wait for the last of what scripts do to the page, where they run."""
+    """Wait until the scripts have finished their changes of the page, if scripts run."""
     if page.locator(".ratelimit-handle").count():
         page.locator("#rules-group[data-ready]").wait_for()
     return page
 
 
 def row(page: Any, name: str) -> Any:
-    """A rule on the ruleset's page."""
+    """Return a rule on the ruleset's page."""
     return page.locator(f'.ratelimit-rule[data-name="{name}"]')
 
 
 def opened(page: Any, name: str) -> Any:
-    """A rule on the ruleset's page, its fields open."""
+    """Return a rule on the ruleset's page, with open fields."""
     found = row(page, name)
     found.locator(".ratelimit-fields > summary").click()
     found.locator("[name$='-name']").wait_for()
@@ -168,12 +168,12 @@ def opened(page: Any, name: str) -> Any:
 
 
 def save(page: Any, errors: bool = False) -> None:
-    """Save the page, and see whether that works."""
+    """Save the page, and check for errors."""
     with page.expect_navigation():
         page.locator("input[name=_save]").click()
     assert (page.locator(".errornote").count() > 0) is errors, page.locator(".errorlist").all_inner_texts()
 
 
 def order() -> list[str]:
-    """The names of all rules as they are stored."""
+    """Return the names of all stored rules in order."""
     return list(Rule.objects.order_by("position").values_list("name", flat=True))

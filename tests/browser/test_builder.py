@@ -1,4 +1,4 @@
-"""The condition builder over the JSON, both ways."""
+"""The condition builder and its JSON follow each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CONDITIONS: list[Any] = [
 
 
 def random_condition(dice: random.Random, depth: int = 3) -> Any:
-    """A condition as somebody may have written it, nested up to some depth."""
+    """Return a random condition, nested up to a depth."""
     texts = dice.sample(TEXTS, 2)
     plain = [None, dice.choice(texts), texts, dice.randrange(50), dice.random() < 0.5, {"exists": dice.random() < 0.5}]
     if depth == 0 or dice.random() < 0.3:
@@ -80,7 +80,7 @@ def matches() -> list[Any]:
     return found
 
 
-# Puts each text into the JSON, touches everything that the builder then shows, and tells what the JSON became.
+# Writes each string into the JSON, touches all inputs of the builder, and returns the resulting JSON.
 THROUGH_THE_BUILDER = """(area, texts) => texts.map((text) => {
     const box = area.closest(".form-row").querySelector(".ratelimit-builder");
     area.value = text;

@@ -1,4 +1,4 @@
-"""All pages of ours: axe finds no grave fault in any, light or dark, and none is wider than a telephone."""
+"""On all of our pages axe finds no serious fault, light or dark, and no page is wider than a phone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLIENT = "203.0.113.7"
 
 @pytest.fixture
 def rich(ruleset) -> Ruleset:
-    """A ruleset of everything that pages show: findings, rules of each action, expired, disabled, unreadable."""
+    """Create a ruleset with all that pages show: findings, and rules of each action, expired, disabled, unreadable."""
     add = {"ruleset": ruleset, "position": 9}
     Rule.objects.create(name="shadow", action="log", **COUNTING | {"limit": 1}, **add)
     Rule.objects.create(name="vip", action="skip", match={"path": {"prefix": "/a", "not": {"suffix": "b"}}}, **add)
@@ -37,7 +37,7 @@ def test_the_rulesets_page_with_everything_open_is_accessible(page, rich, faults
     first = opened(ready(page), "first")
     first.get_by_role("button", name="When …").click()
     first.locator(".field-match").get_by_label("Operator").select_option("is not all of")
-    # Of one rule: what the others hide is the same, and looking at it eight times takes long.
+    # Open only one rule, because the others hide the same fields and a check of eight rules is slow.
     page.locator("#rules-0 details, .ratelimit-finding details, #ruleset_form > div > fieldset details").evaluate_all(
         "all => all.forEach((each) => { each.open = true; })"
     )

@@ -1,4 +1,4 @@
-"""What operators do during an incident, with a browser: find what blocks, unblock, try, turn on, take back, import."""
+"""Operators' steps in an incident, in a browser: find the blocking rule, unblock, try, enforce, undo, import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENT = "203.0.113.7"
 
 @pytest.fixture
 def busy(ruleset) -> Ruleset:
-    """The ruleset, whose first rule refuses a client: that one's third call in an hour with refusals."""
+    """Return the ruleset. Its first rule blocks a client's third call, in an hour with other refusals."""
     results = [Limiter("search").check({"ip": CLIENT}) for _ in range(3)]
     assert results[1].rule == "first"
     ruleset.decision = results[1].decision

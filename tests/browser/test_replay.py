@@ -1,4 +1,4 @@
-"""Replay and suggest in a browser: from a rule being edited to who would be blocked by it, and on to a draft."""
+"""Replay and suggest in a browser: from an edited rule to the clients that it would block, and to a draft."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django_ratelimit_rules.models import Rule
 from tests.browser.conftest import NO_SCRIPT, address, opened, ready
 from tests.replay.test_logs import LOG
 
-# The texts of those elements that stand on several lines.
+# The texts of all elements that wrap to several lines.
 BROKEN = """all => all.filter((each) => {
     const range = document.createRange();
     range.selectNodeContents(each);
@@ -19,7 +19,7 @@ BROKEN = """all => all.filter((each) => {
 def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, editor, ruleset, faults):
     first = opened(editor, "first")
     first.locator("[name$='-limit']").fill("30")
-    # A sentence that would have all the room.
+    # A sentence that needs the whole width.
     first.locator("[name$='-match']").fill('{"path": {"not": {"prefix": ["/in/a/place/that/is/not/", "/nor/was/"]}}}')
     with page.expect_navigation():
         page.get_by_role("button", name="Replay as edited").click()
@@ -29,7 +29,7 @@ def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, e
     with page.expect_navigation():
         page.get_by_role("button", name="Replay", exact=True).click()
     assert "of 9,999" in page.locator(".ratelimit-verdict").inner_text()
-    # A 9,999 on two lines reads as two numbers.
+    # A 9,999 on two lines looks like two numbers.
     assert page.locator(".ratelimit-numbers td").evaluate_all(BROKEN) == []
     page.locator("#content-main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
     assert faults() == []

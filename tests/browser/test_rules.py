@@ -1,4 +1,4 @@
-"""Editing a ruleset with mouse and keyboard, with JavaScript and without."""
+"""Editing a ruleset with mouse and keyboard, with and without JavaScript."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_cycle_of_places_and_a_swap_of_names_are_saved_in_one_go(editor):
     opened(editor, "second").locator("[name$='-name']").fill("third")
     opened(editor, "third").locator("[name$='-name']").fill("first")
     save(editor)
-    # What was third comes first now and is called so; each of the others has moved on as well.
+    # The third rule is first now and has the first name. Each of the others has moved too.
     assert list(Rule.objects.order_by("position").values_list("name", "limit")) == [
         ("first", 3),
         ("second", 1),

@@ -1,4 +1,4 @@
-"""What ``manage.py check`` says of a project's settings, cache and limiters."""
+"""The messages of ``manage.py check`` about a project's settings, cache and limiters."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ urlpatterns = [path("", view), path("api/", include([path("", Throttled.as_view(
 
 
 def messages(databases=None):
-    """All messages of ours, by id: those of a plain ``check``, or of one that may ask these databases."""
+    """Return all of our messages by id, of a plain ``check`` or of a check with databases."""
     return {message.id: message for message in (run_checks(tags=[TAG], databases=databases) if databases else plain())}
 
 
 def plain():
-    """The messages of our checks that a plain ``check`` selects; naming a tag selects those that ask a database too."""
+    """Return the messages of a plain ``check``. With a tag, checks that use a database run too."""
     databases = list(connections) if django.VERSION >= (6, 1) else None
     ours = [check for check in registry.get_checks() if TAG in check.tags and Tags.database not in check.tags]
     return [message for check in ours for message in check(app_configs=None, databases=databases)]
@@ -307,8 +307,11 @@ def test_without_the_database_option_no_query_is_made(django_assert_num_queries,
 
 @pytest.fixture
 def closed_database(tmp_path):
-    """A PostgreSQL's address that hangs up on every client; a function that runs ``check`` with it as the database and
-    returns the process, and whether it connected."""
+    """Listen as a PostgreSQL that disconnects each client.
+
+    Return a function that runs ``check`` with it as the database. The function returns the process, and whether it
+    connected.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         connected = threading.Event()
@@ -416,7 +419,7 @@ def test_a_redis_that_is_away_is_not_a_matter_of_the_checks(settings):
 
 
 def test_manage_py_check_fails_on_an_error_and_can_be_silenced(db, settings):
-    # Django 6.1 itself asks SQLite about JSON in a plain check.
+    # In a plain check, Django 6.1 itself asks SQLite for JSON support.
     settings.RATELIMIT_RULES_HEADERS = "on"
     with pytest.raises(SystemCheckError, match=r"\(ratelimit_rules\.E006\) RATELIMIT_RULES_HEADERS is 'on'"):
         call_command("check", stderr=StringIO())

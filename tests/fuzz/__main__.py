@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing, by hand: ``python -m tests.fuzz rules -max_total_time=60`` (``pip install atheris`` first).
 
-The targets are the suite's own property tests: what fails here fails there. libFuzzer's options follow the target; a
-folder as the last argument keeps what was found between runs.
+The targets are the suite's own property tests, so a failure here also fails there. libFuzzer's options follow the
+target. A folder as the last argument keeps the corpus between runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TARGETS = {
 
 
 def main() -> None:
-    """Fuzz one target until libFuzzer ends it, or it fails."""
+    """Fuzz one target until libFuzzer ends or the target fails."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in TARGETS:
         sys.exit(f"name a target: {', '.join(TARGETS)}")

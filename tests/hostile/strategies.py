@@ -1,4 +1,4 @@
-"""What somebody might write who means no good: rules, files, identifiers, bodies."""
+"""Strategies for hostile input: rules, files, identifiers, bodies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATTERNS = (
     "\ud800",
 )
 
-# Everything that a text may hold, also what no encoding knows.
+# All characters of a string, including lone surrogates, which no encoding supports.
 anything = st.text(st.characters(exclude_categories=()), max_size=60)
 texts = st.one_of(anything, st.sampled_from([*WORDS, *PATTERNS, *PROPERTIES, "10.0.0.0/8", "::1", "é", "\0", "null"]))
 numbers = st.one_of(
@@ -58,6 +58,6 @@ rules = st.fixed_dictionaries(
         "description": scalars,
     },
 )
-# Values that code may hand over, of many types.
+# Values of many types that code may pass.
 values = st.one_of(scalars, st.binary(max_size=40), st.decimals(), st.complex_numbers(), st.uuids(), st.timedeltas())
 identifiers = st.dictionaries(st.sampled_from(PROPERTIES[:7]) | anything, values, max_size=5)

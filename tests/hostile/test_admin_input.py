@@ -1,4 +1,4 @@
-"""Crafted addresses and forms in the admin: an answer of the page's own, never an error, and nothing half written."""
+"""Crafted addresses and forms in the admin get a normal page, never an error, and leave no partial change."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def ruleset(db) -> Ruleset:
 
 @pytest.fixture
 def operator(admin_client) -> Client:
-    """A superuser, who is refused nothing for lack of a permission."""
+    """Sign in a superuser, who has all permissions."""
     admin_client.raise_request_exception = False
     return admin_client
 
 
 def addresses(ruleset: Ruleset) -> list[str]:
-    """Every page of this app's admin, each part of its address replaced by what nobody would type."""
+    """Return a strategy of the admin's addresses with unusual values in each part."""
     found = []
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label != LABEL:
@@ -110,7 +110,7 @@ QUESTIONS = {
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in QUESTIONS.items() for name in names])
 def test_no_question_is_an_error(operator, ruleset, page, name):
     address = reverse("admin:django_ratelimit_rules_ruleset_changelist") + page.format(pk=ruleset.pk)
-    # The page of a ruleset takes its time.
+    # Try fewer values, because a ruleset's page is slow.
     for value in VALUES[::4] if page in ("{pk}/change/", "add/") else VALUES:
         asked = {"limiter": "search", name: sendable(value)}
         assert operator.get(address, asked).status_code < 500, value
@@ -149,7 +149,7 @@ changes = st.dictionaries(
 
 
 def sendable(text: str) -> str:
-    """A text as a browser could send it: without lone surrogates."""
+    """Return a string without lone surrogates, because a browser cannot send them."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -181,7 +181,7 @@ def test_no_form_is_an_error(operator, ruleset, changed):
     address = reverse("admin:django_ratelimit_rules_ruleset_change", args=[ruleset.pk])
     answer = operator.post(address, data)
     assert answer.status_code < 500
-    # Whatever was written reads as rules.
+    # All saved rows can be loaded as rules.
     for row in Rule.objects.all():
         row.to_engine()
     Ruleset.objects.exclude(pk=ruleset.pk).delete()

@@ -1,4 +1,4 @@
-"""Whatever is given as a rule, a row or a file: it is taken, or refused by the one error that says so."""
+"""Any input as a rule, a row or a file is accepted, or rejected with the one documented error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROAD = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_t
 
 
 def attempt(refusal: type[Exception] | tuple[type[Exception], ...], function, *arguments):
-    """Return what a function returned, or None and the refusal it raised instead."""
+    """Return a function's result, or None and the raised rejection."""
     try:
         return function(*arguments), None
     except refusal as error:
@@ -70,7 +70,7 @@ def test_a_file_of_rules_is_read_or_refused_with_its_line(said, suffix):
         assert str(refusal).startswith(f"rules{suffix}") if refusal else set(tiers) <= set(said)
 
 
-# Texts that cost a careless reader its memory, its stack or its time.
+# Strings that cost a careless reader memory, stack or time.
 BOMB = "a: &a [x, x, x]\n" + "".join(f"b{n}: &b{n} [*{'a' if n == 0 else f'b{n - 1}'}, *a]\n" for n in range(30))
 
 
@@ -108,6 +108,6 @@ def test_any_text_at_all_is_read_or_refused(text, suffix):
 def test_an_identifier_is_taken_or_refused_as_a_mistake_in_code(identifier):
     value_of, refusal = attempt((TypeError, ValueError), values, identifier)
     if refusal is None:
-        # Rules hold no name but those of properties, and so none else is asked for.
+        # Rules contain only names of properties, so no other name is read.
         names = [attempt(ValueError, normalise, name)[0] for name in identifier]
         assert all(isinstance(value_of(name), str | None) for name in names if name is not None)

@@ -1,4 +1,4 @@
-"""Texts that clients send: too long, made against patterns, or made to look like a line of the log or a key."""
+"""Strings of clients that are too long, attack patterns, or look like a log line or a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from django_ratelimit_rules.identifiers.bodies import MAX_JSON
 from django_ratelimit_rules.runtime import log_sampling
 from django_ratelimit_rules.testing import override_ruleset
 
-# Patterns that take a backtracking engine longer than the universe has lasted, and what they are made against.
+# Patterns that take a backtracking engine longer than the age of the universe, each with its worst string.
 EXPONENTIAL = [
     ({"regex": "^(a+)+$"}, "a" * 8000 + "!"),
     ({"regex": "^(a|a)*$"}, "a" * 8000 + "!"),
@@ -38,7 +38,7 @@ EXPONENTIAL = [
 @pytest.mark.parametrize(("condition", "text"), EXPONENTIAL)
 @pytest.mark.parametrize("number", [1, 20])
 def test_a_pattern_that_is_exponential_elsewhere_is_decided(condition, text, number):
-    # Once alone and once among so many rules that they are looked up in one set: that it ends at all is the point.
+    # Match once alone, and once among so many rules that one set contains them. The test passes if both end.
     assert not compile_match({"path": condition}).holds({"path": text}.get)
     rules = [Rule(f"r{n}", match={"path": varied(condition, n)}, limit=1, period=60) for n in range(number)]
     with override_ruleset("patterns", rules):
@@ -46,7 +46,7 @@ def test_a_pattern_that_is_exponential_elsewhere_is_decided(condition, text, num
 
 
 def varied(condition: dict, number: int) -> dict:
-    """The condition again, spelled so that it is not the same pattern."""
+    """Return the condition with a pattern that is spelled differently."""
     return {
         name: varied(said, number)
         if name == "not"
@@ -126,7 +126,7 @@ hostile = st.text(st.characters(exclude_categories=()), max_size=200)
 
 @contextmanager
 def written_log():
-    """What the app writes through a plain handler, as a file would hold it."""
+    """Record the app's log lines with a plain handler, as in a file."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("LINE %(message)s"))

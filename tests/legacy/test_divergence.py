@@ -1,4 +1,4 @@
-"""How often two limiters disagreed, from all processes, for as long as it is kept."""
+"""The stored share of disagreements between two limiters, from all processes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ with override_ruleset("moved", [Rule("all", limit=5, period=3600)], mode="dry_ru
 
 @pytest.fixture
 def limiter():
-    """A limiter in a dry run that would block every call."""
+    """Return a limiter in a dry run that would block each call."""
     with override_ruleset("moved", NEVER, mode="dry_run"):
         yield Limiter("moved")
 
 
 def remember(hours_ago: int, compared: int, diverged: int) -> None:
-    """Put the comparisons of an earlier hour where they are kept."""
+    """Store comparisons of an earlier hour."""
     hour = int(time.time()) // HOUR - hours_ago
     current().add({f"compared:moved:{hour}": {"compared": compared, "diverged": diverged}}, KEPT_HOURS * HOUR)
 

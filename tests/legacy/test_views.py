@@ -1,4 +1,4 @@
-"""Beside a legacy limiter: who decides in which mode, and every comparison counted and sampled with both verdicts."""
+"""Together with a legacy limiter: the deciding limiter of each mode, and comparisons with both verdicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT_TWO = [Rule("two", characteristics=["ip"], limit=2, period=3600)]
 
 
 class Legacy:
-    """A limiter that answers what a test tells it to."""
+    """A limiter that returns the verdict that a test sets."""
 
     says: object = False
 
@@ -96,13 +96,13 @@ pytestmark = pytest.mark.urls(__name__)
 def _fresh_legacy(monkeypatch):
     monkeypatch.setattr(Legacy, "says", False)
     asked.clear()
-    # Rules are loaded before a test counts what it does.
+    # Load the rules first, because a test counts its queries and calls.
     Limiter("shadowed")
 
 
 @pytest.fixture
 def compared():
-    """A function that returns the comparisons counted since the test began, by agreement and boundary."""
+    """Return a function that returns the comparisons since the start of the test, by agreement and boundary."""
 
     def counted() -> dict[tuple[str, str], float]:
         from prometheus_client import generate_latest
@@ -130,7 +130,7 @@ def status(url: str, method: str = "get", **headers: str) -> int:
 
 
 def in_mid_window() -> None:
-    """Wait until the clock is well inside an hour, so that no comparison is near an edge."""
+    """Wait until the clock is not near the edge of an hour, so that no comparison is at a boundary."""
     wait_until(lambda: 5 < time.time() % 3600 < 3590, 20)
 
 
@@ -168,7 +168,7 @@ def test_before_anybody_has_defined_a_rule_or_a_mode_the_legacy_limiter_decides(
     Legacy.says = True
     assert status(url) == 429
     assert Limiter("shadowed").compare({"ip": "203.0.113.1"}, legacy_blocked=True).blocked
-    # A rule that is switched off is one that somebody defined, and so is a mode alone.
+    # A disabled rule counts as defined, and so does a mode without rules.
     with override_ruleset("shadowed", [Rule("two", limit=2, period=60, enabled=False)]):
         assert status(url) == 200
     with override_ruleset("shadowed", [], mode="enforce"):
@@ -191,7 +191,7 @@ async def test_an_async_site_is_decided_the_same_way(compared):
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
         assert (await client.get("/async/")).status_code == 429
         assert (await client.post("/posted/")).status_code == 429
-        # The decorator does not ask about GET: the legacy limiter still decides, and ours would have let it pass.
+        # The decorator does not check GET, so the legacy limiter still decides. Ours would have allowed it.
         assert (await client.get("/posted/")).status_code == 429
     assert compared() == {("diverge", "false"): 3}
     with override_ruleset("shadowed", LIMIT_TWO):
@@ -275,7 +275,7 @@ def test_a_failed_check_is_no_comparison_and_the_legacy_limiter_decides(settings
 
 
 def test_within_a_second_of_a_window_s_edge_the_boundary_is_told(compared):
-    # A window of two seconds has an edge within a second of any moment.
+    # In a window of two seconds, each moment is within a second of an edge.
     with override_ruleset("shadowed", [Rule("two", limit=2, period=2)], mode="dry_run"):
         status("/plain/")
     assert compared() == {("match", "true"): 1}
@@ -288,7 +288,7 @@ def test_comparisons_are_sampled_into_the_log_with_both_verdicts(caplog):
         for _ in range(12):
             status("/plain/")
     lines = [(each.levelname, each.getMessage()) for each in caplog.records if "compared" in each.getMessage()]
-    # Two agreements; of ten divergences the 1st, 2nd, 4th and 8th.
+    # Both agreements, and the 1st, 2nd, 4th and 8th of ten divergences.
     assert len(lines) == 6
     assert lines[0] == (
         "INFO",

@@ -1,3 +1,3 @@
-"""A site under the servers that sites run on. Its limiters are made in their processes only, not in the tests' own."""
+"""A site under real web servers. Its limiters are created only in their processes, not in the process of the tests."""
 
 LIMIT = 60

@@ -1,4 +1,4 @@
-"""Processes that serve the site, and what the system says of them."""
+"""Processes that serve the site, with their state from the operating system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLIENTS = 8
 
 
 class Site:
-    """A site on a port, served by the processes of one command, and the Redis that only it uses."""
+    """A site on a port, served by the processes of one command, with its own Redis."""
 
     def __init__(self, folder: Path, redis_url: str) -> None:
         self.port = free_port()
@@ -42,7 +42,7 @@ class Site:
         self.running: subprocess.Popen[bytes] | None = None
 
     def start(self, *command: str, **environment: str) -> None:
-        """Run a command of Python's modules in a session of its own."""
+        """Run a Python module as a command in its own session."""
         with self.log.open("wb") as output:
             self.running = subprocess.Popen(
                 [sys.executable, "-m", *command],
@@ -76,12 +76,12 @@ class Site:
             return error.code
 
     def ask(self, path: str, times: int) -> Counter[int]:
-        """Make requests, several at once; return how many met which status."""
+        """Make requests, several in parallel. Return the number of responses of each status."""
         with ThreadPoolExecutor(CLIENTS) as pool:
             return Counter(pool.map(lambda _: self.status(path), range(times)))
 
     def workers(self, number: int) -> dict[int, list[str]]:
-        """Ask until so many processes have answered; return the names of their threads by process id."""
+        """Make requests until a number of processes have answered. Return the names of their threads by process id."""
         found: dict[int, list[str]] = {}
 
         def all_seen() -> bool:
@@ -94,7 +94,7 @@ class Site:
         return found
 
     def family(self) -> set[int]:
-        """The process ids of the command and of all that it started."""
+        """Return the process ids of the command and its children."""
         assert self.running is not None
         found = {self.running.pid}
         parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
@@ -103,7 +103,7 @@ class Site:
         return found
 
     def sockets(self, pid: int) -> set[str]:
-        """The connections of a process to our Redis, by what the kernel calls them."""
+        """Return a process's connections to our Redis by their kernel names."""
         ours = set()
         for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
             fields = line.split()
@@ -116,11 +116,11 @@ class Site:
         return ours & found
 
     def connections(self) -> int:
-        """How many connections our Redis has, but for that of the question."""
+        """Return the number of connections of our Redis, without the connection of this call."""
         return len(self.redis.client_list()) - 1
 
     def sample(self, name: str) -> dict[str, float]:
-        """The samples of one metric of the limiter ``shared``, by their other labels."""
+        """Return the samples of a metric of the limiter ``shared`` by their other labels."""
         lines = re.findall(rf"^{name}\{{(.*?)\}} (\S+)$", self.text("/metrics"), re.MULTILINE)
         return {
             labels.replace('rate_limiter="shared"', "").strip(","): float(value)
@@ -129,7 +129,7 @@ class Site:
         }
 
     def stop(self) -> None:
-        """Ask the command to end, and see that nothing is left of it."""
+        """Stop the command, and check that no process or connection is left."""
         family = self.family()
         assert self.running is not None
         self.running.send_signal(signal.SIGTERM)
@@ -160,7 +160,7 @@ def _lives(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> Path:
-    """A folder with a migrated database."""
+    """Return a folder with a migrated database."""
     folder = tmp_path_factory.mktemp("database")
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "tests.settings",
@@ -173,7 +173,7 @@ def database(tmp_path_factory) -> Path:
 @pytest.fixture
 def site(database) -> Iterator[Site]:
     if not Path("/proc/self/net/tcp").exists():
-        pytest.skip("who has which socket is read from /proc, which this system does not have")
+        pytest.skip("this system has no /proc, from which the test reads the sockets of a process")
     with redis_server() as url:
         site = Site(database, url)
         try:

@@ -1,4 +1,4 @@
-"""Settings of a small site that several processes serve: those of the tests, with a view and a database on disk."""
+"""Settings of a small site with several processes: the tests' settings, with a view and a database on disk."""
 
 from tests.settings import *  # noqa: F403
 

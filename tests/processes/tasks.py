@@ -1,4 +1,4 @@
-"""A task queue that asks the limiter: Celery with its broker in a folder, so that nothing else has to run."""
+"""A task queue that uses the limiter. Celery has its broker in a folder, so that no other server is needed."""
 
 import os
 
@@ -18,7 +18,7 @@ app.conf.broker_transport_options = {"data_folder_in": folder, "data_folder_out"
 app.conf.task_ignore_result = True
 app.conf.broker_connection_retry_on_startup = True
 
-# As a project may while it is imported: in the parent of the worker's processes.
+# Check during the import, as a project may, which is in the parent of the worker's processes.
 early.check({})
 
 
@@ -27,7 +27,7 @@ def ask():
     result = shared.check({})
     client = get_redis_connection("default")
     client.hincrby("by", str(os.getpid()), 1)
-    # The first process could do it all before the last one has started.
+    # Wait for all processes, because the first one could run all tasks before the last one starts.
     wait_until(
         lambda: client.hlen("by") == int(os.environ["RATELIMIT_TEST_PROCESSES"]), what="all processes to take part"
     )

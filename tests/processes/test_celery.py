@@ -1,4 +1,4 @@
-"""A Celery worker, which forks its processes after the project was imported and has asked a limiter already."""
+"""A Celery worker, which forks its processes after the import of a project that already checked a limiter."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_tasks_of_all_processes_count_exactly_and_share_no_socket(site, tmp_path
     assert len(site.redis.hgetall("by")) == PROCESSES
     for one, other in itertools.combinations(site.family(), 2):
         assert not site.sockets(one) & site.sockets(other)
-    # Of each process and the parent: one of ours, one of the refresher, one of the task's own.
+    # The parent and each process have one connection of the limiter, one of the refresher, and one of the task.
     assert site.connections() <= (PROCESSES + 1) * 3
     site.stop()

@@ -1,4 +1,4 @@
-"""The servers that sites run on: whatever forks or spawns, totals are exact, and nobody shares a socket."""
+"""Under real web servers that fork or spawn, totals are exact and no two processes share a socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVERS = {
         *("--port", "{port}", "--lifespan", "off"),
     ),
 }
-# Checks that one process has in hand at the same time.
+# The number of parallel checks in one process.
 AT_ONCE = {"gunicorn sync": 1, "gunicorn gthread": THREADS, "gunicorn preloaded": 1, "uvicorn": CLIENTS}
 
 
@@ -49,7 +49,7 @@ def test_totals_and_metrics_are_exact_over_all_processes_and_sockets_are_nobody_
     workers = site.workers(WORKERS)
     assert all(threads.count(REFRESHER) <= 1 for threads in workers.values())
     assert sum(threads.count(REFRESHER) for threads in workers.values()) >= 1
-    # One for each check at the same time, one for the refresher.
+    # One for each parallel check, and one for the refresher.
     assert site.connections() <= (WORKERS + 1) * (AT_ONCE[server] + 1)
     for one, other in itertools.combinations(site.family(), 2):
         assert not site.sockets(one) & site.sockets(other)
@@ -61,7 +61,7 @@ def test_a_worker_that_replaces_another_counts_on(site, tmp_path):
     site.start(*command, PROMETHEUS_MULTIPROC_DIR=str(tmp_path))
     site.wait_for_answers()
     assert site.ask("/wsgi/", CALLS) == {200: LIMIT, 429: CALLS - LIMIT}
-    # What a worker has counted does not go with it.
+    # The counts of a replaced worker are kept.
     assert sum(site.sample("django_rate_limiter_calls_total").values()) == CALLS
     assert site.connections() <= (WORKERS + 1) * 2
     site.stop()
@@ -84,9 +84,9 @@ def test_runserver_starts_again_when_a_file_changes_and_leaves_nothing_behind(si
             if before not in site.workers(1):
                 return True
         except (OSError, HTTPException):
-            # In the middle of an answer, perhaps.
+            # The restart may interrupt a response.
             return False
-        # Again and again: runserver may not have looked at the file for the first time yet.
+        # Change the file repeatedly, because runserver may not have read it for the first time yet.
         now = settings.stat().st_mtime + 10
         os.utime(settings, (now, now))
         return False
@@ -95,7 +95,7 @@ def test_runserver_starts_again_when_a_file_changes_and_leaves_nothing_behind(si
     assert site.ask("/wsgi/", CALLS) == {200: LIMIT - LIMIT // 2, 429: CALLS - LIMIT + LIMIT // 2}
     ((after, threads),) = site.workers(1).items()
     assert threads.count(REFRESHER) == 1
-    # A thread for each request, which keeps no connection longer than that.
+    # Each request has its own thread, whose connection closes with it.
     assert site.connections() <= CLIENTS + 1
     assert len(site.sockets(after)) == site.connections()
     site.stop()

@@ -1,4 +1,4 @@
-"""A limited view in both colours, a look into the process that answers, and the metrics."""
+"""A limited view, sync and async, a view of the process's state, and the metrics."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from django_ratelimit_rules import Limiter, Rule, rate_limited
 from tests.processes import LIMIT
 
 shared = Limiter("shared", rules=[Rule("all", limit=LIMIT, period=3600)])
-# What a project may do while it is imported: in a parent, before it forks.
+# Check during the import, as a project may, which is before a parent forks.
 early = Limiter("early", rules=[Rule("all", limit=10**6, period=3600)])
 
 

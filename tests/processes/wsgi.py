@@ -1,5 +1,7 @@
-"""The site for WSGI servers. With RATELIMIT_TEST_ASK_EARLY it checks while it is imported: in the parent, if that
-imports it before it forks."""
+"""The site for WSGI servers.
+
+With RATELIMIT_TEST_ASK_EARLY it checks during its import, in the parent if the parent imports it before it forks.
+"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The parts of a process: each forgets for tests, and each starts afresh in a forked worker."""
+"""The parts of a process: each can be reset for tests, and starts empty in a forked worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PACKAGE = Path(django_ratelimit_rules.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 FULL = Rule("full", characteristics=["ip"], limit=0, period=60)
 AWAY = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
-# They have nothing to forget: the thread and open connections serve the next test as well, and metrics only grow.
+# Parts without a reset: the next test can use the thread and open connections, and metrics only grow.
 KEEPING = {"background", "counters.transport.blocking", "metrics"}
 
 
@@ -57,7 +57,7 @@ def record(settings) -> None:
 
 def refuse_again(settings) -> None:
     settings.RATELIMIT_RULES_DENIAL_CACHE = 10
-    # An end of the override would announce other rules, and the refusal would be forgotten with them.
+    # Keep the override, because its end would announce other rules, and drop the refusal.
     override_ruleset("search", [FULL]).__enter__()
     Limiter("search").check({"ip": "203.0.113.7"})
 
@@ -81,7 +81,7 @@ def write_text(settings) -> None:
     ruleset_text.stored_text()
 
 
-# Topologies are held weakly by the process.
+# Keep a reference, because the process holds topologies weakly.
 global_topologies: list[Topology] = []
 TEACHERS = {
     "counters.aliases": fail,
@@ -102,7 +102,7 @@ TEACHERS = {
 
 @pytest.fixture
 def _quiet_thread(monkeypatch):
-    """Keep the background thread from writing what a test looks for."""
+    """Stop the background thread from writing data that a test looks for."""
     for task in reset.parts["background"].tasks.values():
         monkeypatch.setattr(task, "called", time.monotonic() + 60)
     yield
@@ -166,7 +166,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 def in_child(function) -> int:
-    """Call a function in a forked child; return 0 when it returns True within five seconds."""
+    """Call a function in a forked child. Return 0 if it returns True within five seconds."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -214,7 +214,7 @@ def test_a_fork_waits_for_the_lock_of_the_metrics_and_replaces_it():
     def hold():
         with lock:
             held.set()
-            time.sleep(0.2)  # The time that the fork has to wait for.
+            time.sleep(0.2)  # The fork has to wait for this time.
 
     thread = threading.Thread(target=hold)
     thread.start()

@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def write_rows() -> None:
-    """Make every kind of rule and of version, by several authors."""
+    """Create each kind of rule and of version, by several authors."""
     from django_ratelimit_rules import rulestext, versions
     from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 
@@ -94,7 +94,7 @@ def write_rows() -> None:
     )
     with versions.changing(["gone"], versions.Author("bob", "deleted in the admin", "nobody asks for it")):
         Ruleset.objects.filter(name="gone").delete()
-    # Rows that no page would save, and one that was never saved by a page.
+    # Rows that a page would reject, and a row that was not saved by a page.
     search = Ruleset.objects.get(name="search")
     Rule.objects.create(ruleset=search, name="bad", limit=1, period=60, match={"path": {"regex": "("}}, position=99)
     with versions.changing(["search"], versions.Author("ann", "saved in the admin")):
@@ -104,7 +104,7 @@ def write_rows() -> None:
 
 
 def count() -> dict:
-    """Charge each kind of counter, and return the counters."""
+    """Charge each kind of counter. Return the counters."""
     from django_redis import get_redis_connection
 
     from django_ratelimit_rules import Limiter, rulesets
@@ -124,7 +124,7 @@ def count() -> dict:
 
 
 def state() -> dict:
-    """Return what the code of this commit reports."""
+    """Return the state as the code of this commit reports it."""
     from django_ratelimit_rules import Limiter, rulesets, rulestext
     from django_ratelimit_rules.models import Ruleset
 

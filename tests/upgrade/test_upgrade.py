@@ -1,4 +1,4 @@
-"""A site that upgrades from release 1.0 keeps its rules, its history and its counters; ``make_site.py`` made it."""
+"""A site that upgrades from release 1.0 keeps its rules, history and counters. ``make_site.py`` created it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ADMIN = f"admin:{APP}_ruleset"
 
 
 def migrate(name: str):
-    """Migrate the app, and return its models as they are then."""
+    """Migrate the app, and return its models in that state."""
     executor = MigrationExecutor(connection)
     return executor.migrate([(APP, name)]).apps
 
 
 @pytest.fixture
 def old_site():
-    """The rows in the schema of release 1.0; the schema of today afterwards, also of a test that failed."""
+    """Load the rows in the schema of release 1.0. Restore today's schema afterwards, also if the test failed."""
     migrate(BEFORE)
     try:
         with connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def old_site():
 
 @pytest.fixture
 def upgraded(old_site):
-    """The rows after the upgrade, and the texts of the versions before it."""
+    """Upgrade the rows. Return the texts of the versions before the upgrade."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT id, text FROM {APP}_rulesetversion")
         texts = dict(cursor.fetchall())
@@ -68,7 +68,7 @@ def upgraded(old_site):
 
 @pytest.fixture
 def counters(redis_client):
-    """The counters, moved to the present as if all of it had happened just now."""
+    """Load the counters, with their times moved to the present."""
     now = int(time.time() * 1000)
     later = now - SITE["made_at"]
     for each in SITE["counters"]:
@@ -171,7 +171,7 @@ def test_counters_go_on(upgraded, counters):
 
 
 def test_the_way_back_keeps_every_version(upgraded):
-    """The earlier release reads the texts that the migration writes on the way back."""
+    """Check the reverse migration by the texts that the earlier release reads."""
     plain = {version.pk: (version.content, version.unreadable) for version in RulesetVersion.objects.all()}
     model = migrate(BEFORE).get_model(APP, "RulesetVersion")
     texts = dict(model.objects.values_list("pk", "text"))
@@ -182,7 +182,7 @@ def test_the_way_back_keeps_every_version(upgraded):
         if content is not None:
             (said,) = yaml.safe_load(text).values()
             assert ruleset_text.same(said, content)
-            # Earlier releases cut a text into rules by this indent.
+            # Earlier releases split a text into rules at this indent.
             assert text.count("\n    - ") == len(content.get("rules", ()))
     migrate(HEAD)
     assert {each.pk: (each.content, each.unreadable) for each in RulesetVersion.objects.all()} == plain
