@@ -142,7 +142,7 @@ class Cluster:
         for start, end, master, *_ in self._running(beside).ask("CLUSTER SLOTS"):
             if start <= slot <= end:
                 return self._node(master)
-        raise LookupError(f"nobody holds slot {slot}")
+        raise LookupError(f"no master holds slot {slot}")
 
     def owner_of(self, key: str, beside: Node | None = None) -> ClusterNode:
         return self.owner(key_slot(key.encode()), beside)
@@ -152,7 +152,7 @@ class Cluster:
         for start, end, _, replica in self._running().ask("CLUSTER SLOTS"):
             if start <= slot <= end:
                 return self._node(replica)
-        raise LookupError(f"nobody holds slot {slot}")
+        raise LookupError(f"no master holds slot {slot}")
 
     def replica_of(self, key: str) -> ClusterNode:
         return self.replica(key_slot(key.encode()))

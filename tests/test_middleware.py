@@ -134,7 +134,7 @@ class ThreadSpy(RateLimitMiddleware):
 
 @pytest.fixture(autouse=True)
 def middleware(settings):
-    """Choose the middleware around ours. The default is the usual list."""
+    """Choose the middleware around RateLimitMiddleware. The default is the usual list."""
     settings.ROOT_URLCONF = __name__
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["site"]
     usual = list(settings.MIDDLEWARE)

@@ -80,7 +80,7 @@ def _pages(settings, request):
 
 @pytest.fixture
 def middleware(settings):
-    """Return a function that adds middleware outside and inside of the usual list, with a limiter for ours."""
+    """Return a function that adds middleware outside and inside of the usual list. This app's gets a limiter."""
     usual = list(settings.MIDDLEWARE)
 
     def choose(*names):

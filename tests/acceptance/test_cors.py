@@ -72,7 +72,7 @@ async def test_preflights_are_answered_above_us_under_asgi(url):
 
 @pytest.mark.parametrize("above", [True, False])
 def test_skip_rule_exempts_preflights_where_nothing_answers_them_first(settings, above):
-    # Also if the CORS middleware is listed after ours.
+    # Also if the CORS middleware is listed after RateLimitMiddleware.
     settings.MIDDLEWARE = [OURS, *settings.MIDDLEWARE] if above else [*settings.MIDDLEWARE, OURS]
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["api"]
     client = Client()

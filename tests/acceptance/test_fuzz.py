@@ -1,4 +1,4 @@
-"""Random requests through the real middleware and a server's entry points cause no exception and no 5xx of ours.
+"""Random requests through the real middleware and a server's entry points cause no exception and no 5xx of this app.
 
 ``RATELIMIT_TEST_REQUESTS`` is the number of requests for each entry point, 300 by default.
 """
@@ -163,7 +163,7 @@ class Witness(logging.Handler):
 
 @pytest.fixture
 def site(db, settings, monkeypatch):
-    """Serve a site with the usual middleware around ours. The given functions make its handlers."""
+    """Serve a site with the usual middleware around this app's. The given functions make its handlers."""
     settings.ROOT_URLCONF = __name__
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django_ratelimit_rules.middleware.RateLimitMiddleware"]
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
@@ -185,7 +185,7 @@ def site(db, settings, monkeypatch):
 
 
 def answered(send, witness, hops):
-    """Send a request, and fail on our faults. A fault is ours if the same site without our limits does not have it."""
+    """Send a request, and fail on a fault of this app, which the same site without its limits does not have."""
     with override_settings(RATELIMIT_RULES_PROXY_HOPS=hops):
         status, faults = tried(send, witness)
     if status >= 500 or faults:

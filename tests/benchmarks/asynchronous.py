@@ -88,6 +88,6 @@ async def at_once(call: ACall) -> None:
     async def somebody(person: int) -> None:
         for _ in range(CHECKS_EACH):
             if not await call(person):
-                raise AssertionError("refused, though nobody reaches the limit")
+                raise AssertionError("blocked a call below the limit")
 
     await asyncio.gather(*[somebody(person) for person in range(CONCURRENT)])

@@ -246,7 +246,7 @@ def compare(store: Store, said: list[dict[str, Any]], disturbances: Counter[str]
     print(
         f"{told['calls']} calls, {told['errors']} answered by the failure mode;"
         f" counted though the answer was lost: {slack}; counters exact to the call: {exact} of {USERS};"
-        f" counters outside of what callers were told: {wrong}"
+        f" counters that differ from the callers' results: {wrong}"
     )
     sys.exit(1 if wrong else 0)
 

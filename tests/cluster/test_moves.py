@@ -132,7 +132,9 @@ def test_what_stands_in_for_a_counter_never_outlives_the_moment(moved):
         Limiter("refused").check({"user": 1, "team": 9})
         move = moved("refused")
         assert Limiter("refused").check({"user": 2, "team": 8}).blocked
-        wait_until(lambda: not [key for key in keys_of(move.target) if key.endswith(":8")], what="the stand-in to go")
+        wait_until(
+            lambda: not [key for key in keys_of(move.target) if key.endswith(":8")], what="the placeholder to expire"
+        )
 
 
 def test_who_may_not_bring_them_together_waits_until_they_are(moved, may_not_migrate):

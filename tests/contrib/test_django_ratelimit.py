@@ -1,4 +1,4 @@
-"""The real django-ratelimit together with ours: the same counters and refusals, until the ruleset enforces."""
+"""The real django-ratelimit together with this app: the same counters and refusals, until the ruleset enforces."""
 
 from __future__ import annotations
 

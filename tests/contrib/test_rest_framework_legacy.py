@@ -1,4 +1,4 @@
-"""REST framework's own throttles together with ours, until the ruleset enforces."""
+"""REST framework's own throttles together with this app's, until the ruleset enforces."""
 
 from __future__ import annotations
 

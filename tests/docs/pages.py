@@ -1,7 +1,7 @@
-"""The manual's pages as CommonMark reads them: their headings, links and code, and which code a test has taken.
+"""The manual's pages as CommonMark: their headings, links and code, and the code that tests have taken.
 
-A test module takes the code blocks of a place when it is imported, all of them in one go; so a block that is added to a
-place makes its module fail, and a place that nobody took is found by ``test_pages``.
+A test module takes all code blocks of a place in one call during its import. An added block therefore fails the
+module of its place, and ``test_pages`` reports a place that no module has taken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ taken: set[str] = set()
 
 
 class Block(NamedTuple):
-    """A code block: where it stands (``docs/rules.md#fine-print``), its language, "" for an indented one, its text."""
+    """A code block: its place (``docs/rules.md#fine-print``), its language ("" if indented), and its text."""
 
     place: str
     language: str
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
 
 def text_of(page: str) -> str:
-    """Return a page as it is written."""
+    """Return the source of a page."""
     return (ROOT / page).read_text("utf-8")
 
 
@@ -46,14 +46,14 @@ def slug(heading: str) -> str:
 
 
 def headings(page: str) -> list[str]:
-    """Return the anchors of a page's headings, in their order."""
+    """Return the anchors of a page's headings, in order."""
     said = tokens(page)
     return [slug(said[number + 1].content) for number, token in enumerate(said) if token.type == "heading_open"]
 
 
 @cache
 def blocks(page: str) -> list[Block]:
-    """Return a page's code blocks, those in lists too."""
+    """Return a page's code blocks, including blocks in lists."""
     found, place = [], page
     said = tokens(page)
     for number, token in enumerate(said):
@@ -65,7 +65,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def take(place: str) -> list[str]:
-    """Return the code blocks of a place, to be run by whoever takes them."""
+    """Return the code blocks of a place. The calling module must run them."""
     found = [block.text for page in PAGES for block in blocks(page) if block.place == place]
     assert found, f"no code at {place}"
     taken.add(place)
@@ -79,6 +79,6 @@ def inline(page: str, kind: str) -> Iterator[Token]:
 
 
 def links(page: str) -> Iterator[str]:
-    """Return where a page's links and images lead."""
+    """Return the targets of a page's links and images."""
     yield from (str(token.attrs["href"]) for token in inline(page, "link_open"))
     yield from (str(token.attrs["src"]) for token in inline(page, "image"))

@@ -1,4 +1,4 @@
-"""Running what pages show: Python that defines views, and lines for a shell, ``manage.py`` being the tests' own."""
+"""Runs the code of pages: Python that defines views, and shell lines, with the tests' own ``manage.py``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.urls import URLPattern, path
 
 
 def define(*sources: str, **names: Any) -> dict[str, Any]:
-    """Return what examples define, one after the other; a body that a page leaves open answers, or does nothing."""
+    """Return the names that examples define, in order. A body that a page omits returns a response, or does nothing."""
     known: dict[str, Any] = {"__name__": "manual", "HttpResponse": HttpResponse, **names}
     for source in sources:
         source = source.replace("request): ...", "request): return HttpResponse()")
@@ -27,21 +27,21 @@ def define(*sources: str, **names: Any) -> dict[str, Any]:
 
 
 def serve(settings: Any, *patterns: URLPattern, **views: Any) -> Client:
-    """Return a client of a site with these URLs, and each of these views at its name; ``settings`` is the fixture."""
+    """Return a client of a site with these URLs, and each view at its name. ``settings`` is the fixture."""
     urls = [*patterns, *(path(f"{name}/", view) for name, view in views.items())]
     settings.ROOT_URLCONF = type("Urls", (), {"urlpatterns": urls})
     return Client()
 
 
 class Ran(NamedTuple):
-    """What a line of a shell ended with, and said."""
+    """The exit status and the output of a shell line."""
 
     status: int
     said: str
 
 
 def shell(lines: str, folder: Path) -> list[Ran]:
-    """Run lines in a folder, ``manage.py`` in this process and the rest by a shell; return what each came to."""
+    """Run lines in a folder, ``manage.py`` in this process and the rest by a shell. Return the result of each line."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return [_run(line, folder) for line in lines.splitlines()]

@@ -1,6 +1,6 @@
 """Counts of words and forms that the style rule of CONTRIBUTING.md replaces, against the numbers of a file.
 
-``python -m tests.docs.style`` lists the findings of documents; with words (``behind told``), all places of these.
+``python -m tests.docs.style`` lists the findings of documents. With words (``behind told``), it lists their places.
 ``python -m tests.docs.style --write`` lowers the numbers in the file. It raises none, unless ``--raise`` is given.
 """
 
@@ -46,7 +46,7 @@ LONG, SEMICOLON = f"sentences over {MOST_WORDS} words", "semicolons"
 
 
 class Finding(NamedTuple):
-    """One place that the style rule would have otherwise."""
+    """One place that breaks the style rule."""
 
     name: str
     file: str
@@ -62,13 +62,13 @@ class Prose(NamedTuple):
 
 
 def words_in(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each counted word in a text, with its position."""
+    """Yield each counted word in a string, with its position."""
     for name, pattern in PATTERNS.items():
         yield from ((name, match.start()) for match in pattern.finditer(text))
 
 
 def long_sentences(paragraph: str) -> Iterator[str]:
-    """Yield the sentences of a paragraph that have too many words."""
+    """Yield the sentences of a paragraph with too many words."""
     for sentence in re.split(r"(?<=[.!?])\s+", paragraph):
         if sum(any(character.isalnum() for character in word) for word in sentence.split()) > MOST_WORDS:
             yield sentence
@@ -105,7 +105,7 @@ def of_package() -> Iterator[Finding]:
 
 
 def of_documents() -> Iterator[Finding]:
-    """Yield the findings of the manual. Code does not count, and a span of code is one word."""
+    """Yield the findings of the manual. Skips code blocks, and counts a code span as one word."""
     for page in PAGES:
         for token in tokens(page):
             if token.type != "inline":
@@ -143,7 +143,7 @@ def kept() -> dict[str, dict[str, int]]:
 
 
 def lowered(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Return the new numbers, but none that is higher than before."""
+    """Return the new numbers, but keep each old number that is lower."""
     return {
         area: {name: min(number, old.get(area, {}).get(name, number)) for name, number in numbers.items()}
         for area, numbers in new.items()

@@ -1,4 +1,4 @@
-"""Responses and headers: the lines shown are those that are sent, and clients see their limits."""
+"""Responses and headers: the shown lines are sent, and clients see their limits."""
 
 from __future__ import annotations
 

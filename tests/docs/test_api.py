@@ -23,14 +23,14 @@ PAGE = "docs/api.md"
 _TABLE, _, _MOVED = text_of(PAGE).partition("## Moved paths")
 PROMISED = re.findall(r"^\| `([\w.]+)` \|", _TABLE, re.MULTILINE)
 MOVED = re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|$", _MOVED, re.MULTILINE)
-# Names that the demo alone may use, because it replays a day in a minute.
+# Names that only the demo may use, because it replays a day in a minute.
 DEMO_ONLY = {"monitoring.last_hour.by_clock", "monitoring.last_hour.gather", "rulesets.reload", "runtime.clock.clock"}
 ROOMS = {module.name for module in iter_modules(django_ratelimit_rules.__path__)}
 # In prose ``limiter.settle(…)`` calls a limiter, not the module of that name.
 VARIABLES = {"limiter"}
-# The contributors' guide describes the inside.
+# The contributors' guide describes internal names.
 WRITTEN = (*(page for page in PAGES if page != "CONTRIBUTING.md"), "CHANGELOG.md")
-# Classes that are only bases of promised ones.
+# Classes that are only bases of promised classes.
 BASES = {"testing.ForTests"}
 EXAMPLE = [file for file in sorted((ROOT / "example_project").rglob("*.py")) if "__pycache__" not in file.parts]
 
@@ -88,7 +88,7 @@ def test_every_shim_is_in_the_table():
 
 
 def imported(source: str) -> Iterator[str]:
-    """Yield the names of the package that a source imports, and the attributes that it reads of imported modules."""
+    """Yield the package's names that a source imports, and the attributes that it reads from imported modules."""
     tree = ast.parse(source)
     modules = {}
     for node in ast.walk(tree):
@@ -106,7 +106,7 @@ def imported(source: str) -> Iterator[str]:
 
 
 def in_page(page: str) -> Iterator[str]:
-    """Yield the dotted paths of the package that a page names, in full or from a room on."""
+    """Yield the package's dotted paths that a page names, in full or from a room on."""
     yield from re.findall(rf"\b{PACKAGE}(?:\.\w+)+", text_of(page))
     for token in inline(page, "code_inline"):
         path = re.match(r"(\w+)(?:\.\w+)+", token.content)
@@ -118,7 +118,7 @@ def in_page(page: str) -> Iterator[str]:
 
 
 def unpromised(paths: Iterator[str]) -> set[str]:
-    """Return the paths that are neither promised nor a module of promised names."""
+    """Return the paths that are not promised, and not a module of promised names."""
     known = {*PROMISED, *(old for old, _ in MOVED), *(new for _, new in MOVED)}
     known |= {".".join(path.split(".")[:length]) for path in known for length in range(1, path.count(".") + 1)}
     return {path.removeprefix(f"{PACKAGE}.") for path in paths if path != PACKAGE} - known

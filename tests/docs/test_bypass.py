@@ -1,4 +1,4 @@
-"""Both ways to let traffic pass: unseen and seen; and the header whose secret opens them."""
+"""Both ways to bypass limits, uncounted and counted, and the header whose secret enables them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints on views, in the middleware and without a request do what the page says."""
+"""Checkpoints on views, in the middleware and without a request work as the page describes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_checkpoints_stand_on_functions_classes_and_in_the_middleware(settings):
         assert client.get("/export/").status_code == 200
         assert [client.post("/export/").status_code for _ in range(2)] == [200, 429]
         assert client.get("/reports/").status_code == 200
-        # The fifth call: the whole site's limit.
+        # The fifth call exceeds the limit of the whole site.
         assert set(client.get("/reports/")["RateLimit-Policy"].split(";")) >= {'"many"'}
 
 

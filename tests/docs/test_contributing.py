@@ -1,4 +1,4 @@
-"""The guide for contributors: its commands name what there is, and its layers are those of the contract."""
+"""The guide for contributors: its commands name existing files, and its layers are those of the contract."""
 
 from __future__ import annotations
 

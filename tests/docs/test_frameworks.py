@@ -1,5 +1,7 @@
-"""The examples for API frameworks and for callers without a request compile, and those that can be run without a worker
-or a socket do what the page says."""
+"""The examples for API frameworks and for callers without a request compile.
+
+Examples that need no worker or socket run, and work as the page describes.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_a_task_comes_back_when_it_may_and_gives_up_where_waiting_never_helps():
 
 
 async def test_a_consumer_tells_who_is_too_fast(monkeypatch):
-    """Channels itself needs no server for this: the example's class is run without its base."""
+    """Run the example's class without its base, so that Channels needs no server."""
     said = []
 
     class Consumer:

@@ -1,4 +1,4 @@
-"""The incident handbook: its commands do what is said, its lines are those that are written, its alerts exist."""
+"""The incident handbook: its commands work, its log lines are written, and its alerts exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_log_says_of_a_block_what_is_shown(caplog):
         for _ in range(33):
             limiter.check(ADA)
     shown = BLOCKED.strip().removesuffix("…")
-    # Of refused calls the 1st, 2nd, 4th … are logged, so the count of the last line is another one.
+    # The count of the last line differs, because only the 1st, 2nd, 4th … of blocked calls are logged.
     written = lines(caplog, "Rate limit exceeded")[-1]
     assert re.sub("count=[0-9]+", "", written).startswith(re.sub("count=[0-9]+", "", shown))
 

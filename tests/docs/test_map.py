@@ -1,4 +1,4 @@
-"""The maps of the package and of its rooms, in their docstrings, name every module and no other."""
+"""The maps in the docstrings of the package and its rooms name each module and no other."""
 
 import re
 from importlib import import_module
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(import_module("django_ratelimit_rules").__file__).parent
-# Django's own words for what they hold.
+# Names that Django prescribes.
 PLAIN = {"apps", "migrations", "static", "templates", "templatetags", "locale"}
-# Names that are looked up, so that their folders need no map.
+# Modules that Django finds by name, so that their folders need no map.
 UNMAPPED = {"management", "management.commands", "migrations", "contrib", "templatetags"}
 ROOMS = {".".join(path.parent.relative_to(PACKAGE).parts) for path in PACKAGE.rglob("__init__.py")} - UNMAPPED
 

@@ -1,4 +1,4 @@
-"""The guide for moving over: its commands run, its examples limit as they say, with the real libraries."""
+"""The migration guide: its commands run, and its examples limit as described, with the real libraries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fresh_cache():
 
 @pytest.fixture
 def served(settings):
-    """A function that serves a view, and returns the statuses of some calls."""
+    """Return a function that serves a view and returns the statuses of some calls."""
 
     def serve(view, times: int, **options) -> list[int]:
         settings.ROOT_URLCONF = type("Urls", (), {"urlpatterns": [path("", view)]})
@@ -45,7 +45,7 @@ def served(settings):
 
 @pytest.mark.urls("tests.contrib.old_site")
 def test_the_commands_read_plan_and_apply_drafts(tmp_path):
-    # 2 is what `ratelimit_plan` ends with when something would change.
+    # `ratelimit_plan` ends with 2 if the draft would change rules.
     assert [ran.status for ran in shell(READ, tmp_path)] == [0, 2, 0]
     assert Ruleset.objects.get(name="search").mode == "dry_run"
 
@@ -70,7 +70,7 @@ def test_the_old_decorator_decides_until_the_ruleset_enforces(settings):
 
 def test_several_decorators_of_one_view_become_one(served):
     with override_ruleset("sign_up", [], mode="off"):
-        # All without an address share a counter of ten.
+        # All requests without an address share a counter of ten.
         assert served(define(AFTER, SEVERAL)["sign_up"], 11, method="POST") == [200] * 10 + [403]
 
 
@@ -99,7 +99,7 @@ def test_django_smart_ratelimit_goes_on_to_decide_and_the_rule_says_the_same(ser
     ruleset = ruleset_text.load(SMART_RULE, "guide.yaml")["search"]
     with override_ruleset("search", ruleset.rules, mode="dry_run"):
         assert served(view, 7) == [200] * 5 + [429] * 2
-        # Ours counted the refused calls too, and would have refused the same.
+        # This app counted the blocked calls too, and would have blocked the same ones.
         assert Limiter("search").peek({"ip": "127.0.0.1"}).exceeded
     with override_ruleset("search", ruleset.rules):
         assert served(view, 1) == [429]

@@ -1,4 +1,4 @@
-"""Watching: the dashboard's commands, the alerts' defaults, and the site's own log lines."""
+"""Monitoring: the dashboard's commands, the alerts' defaults, and the site's own log lines."""
 
 from __future__ import annotations
 

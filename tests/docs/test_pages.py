@@ -1,4 +1,4 @@
-"""What holds of every page of the manual: all its code is run, all its links lead somewhere, all its names exist."""
+"""On each page of the manual, all code is run, all links have a target, and all names exist."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_link_leads_to_a_file_and_heading_that_there_are(page):
 
 
 def commands(page: str) -> Iterator[str]:
-    """The calls of manage.py that a page names, in its code and in its text."""
+    """Return the calls of manage.py in a page's code and text."""
     yield from (token.content for token in inline(page, "code_inline"))
     for block in blocks(page):
         if block.language in ("", "console"):

@@ -1,4 +1,4 @@
-"""The README's commands and examples do what it says."""
+"""The README's commands and examples work as described."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS, VIEWS, URLS = take("README.md#five-minute-installation")
 
 
 def steps(command: str) -> tuple[str, str, list[str]]:
-    """A command's parts: what makes the environment, the extra it installs, and what is run in it."""
+    """Return a command's parts: the creation of the environment, the installed extra, and the program."""
     environment, install, run = command.split(" && ")
     (extra,) = re.findall(r"-e '\.\[(\w+)\]'", install)
     python, *arguments = run.split()

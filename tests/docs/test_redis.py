@@ -1,4 +1,4 @@
-"""Sentinel, cluster and partition: the aliases and rules that are shown count on real servers."""
+"""Sentinel, cluster and partition: the shown aliases and rules count on real servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.docs.running import define
 
 
 def count(settings, example: str) -> int:
-    """Configure as an example says, and count twice."""
+    """Use the configuration of an example, and count twice."""
     for name, value in define(patient(example)).items():
         if name.isupper():
             setattr(settings, name, value)
@@ -28,7 +28,7 @@ def count(settings, example: str) -> int:
 
 
 def patient(example: str) -> str:
-    """An example with time-outs that a busy machine keeps."""
+    """Return an example with time-outs that are long enough for a busy machine."""
     return re.sub(r"TIMEOUT\": 0\.2", 'TIMEOUT": 5', example)
 
 

@@ -1,4 +1,4 @@
-"""What a release says of itself agrees: version, changelog, supported Pythons and Djangos."""
+"""The data of a release agree: version, changelog, supported Pythons and Djangos."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 
 
 def versions(of: str) -> set[str]:
-    """The versions that classifiers name."""
+    """Return the versions in the classifiers."""
     return set(re.findall(rf"{of} :: ([0-9]+\.[0-9]+)", "\n".join(CLASSIFIERS)))
 
 

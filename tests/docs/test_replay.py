@@ -1,4 +1,4 @@
-"""Trying rules on recorded traffic: the commands run, and lines as shown are read."""
+"""Trying rules on recorded traffic: the commands run, and the shown lines are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiers and rules as text: the file is followed, and what is exported is planned and applied."""
+"""Tiers and rules as text: changes of the file take effect, and an export can be planned and applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The security page: whose address is believed, and sign-in rules that lock nobody else out."""
+"""The security page: trusted addresses, and sign-in rules that lock no other client out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def login():
 
 
 def attempt(login, ip, account, answer="failed"):
-    """Whether an attempt is let through."""
+    """Return whether an attempt is allowed."""
     result = login.check({"ip": ip, ACCOUNT: account})
     if not result.blocked:
         login.settle(result, {"login": answer})

@@ -1,4 +1,4 @@
-"""The meaning of rules: each drawing is replayed with a moved clock, and must come out as it is on the page."""
+"""The meaning of rules: a replay with a moved clock must give the drawing on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that time this app beside others: their extras and groups exist, and a table comes out."""
+"""The benchmark commands: their extras and groups exist, and they print a table."""
 
 from __future__ import annotations
 

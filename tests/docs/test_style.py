@@ -1,4 +1,4 @@
-"""The style rule's counts only fall: a number that rises fails, and so does one that fell and was not lowered."""
+"""The counts of the style rule only fall. A higher number fails, and so does a lower one that is not in the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_counts_are_those_of_the_file(area):
     rose = {name: (kept.get(name, 0), number) for name, number in now.items() if number > kept.get(name, 0)}
     fell = {name: (kept[name], number) for name, number in now.items() if number < kept.get(name, 0)}
     assert not rose, f"{rose}: rewrite the new sentences, see Style in CONTRIBUTING.md; {_listing(rose)}"
-    assert not fell, f"{fell}: well done, now run python -m tests.docs.style --write"
+    assert not fell, f"{fell}: now run python -m tests.docs.style --write"
     assert now.keys() == kept.keys()
 
 

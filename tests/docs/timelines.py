@@ -1,4 +1,4 @@
-"""Drawn time lines of the manual: read from a page, replayed through the memory store, and drawn again.
+"""Drawn time lines of the manual, which are read from a page, replayed with the memory store, and drawn again.
 
 A drawing begins with a line for the rule, such as ``fixed_window  limit 3  period 10s``. Its row ``second`` has the
 moments of the calls, at columns that are proportional to time. All other rows follow from the two, so a test can
@@ -15,7 +15,7 @@ from django_ratelimit_rules.engine import KeyWriter, Result, Rule, Ruleset, deci
 
 LABEL = 11
 COLUMNS_PER_SECOND = 3
-# A moment at which a clock-aligned window of any whole number of seconds up to 12 begins.
+# A moment at which clock-aligned windows of 1 to 12 whole seconds begin.
 START = 27_720_000_000_000
 
 
@@ -35,13 +35,13 @@ def rule_of(drawing: str) -> Rule:
 
 
 def seconds_of(drawing: str) -> list[int]:
-    """Return the moments of the calls."""
+    """Return the seconds of the calls."""
     (row,) = re.findall(r"^second +(.*)$", drawing, re.MULTILINE)
     return [int(second) for second in row.split()]
 
 
 def replay(rule: Rule, seconds: list[int]) -> list[Call]:
-    """Check one call at each second, with a store in memory whose clock shows that second."""
+    """Check one call at each second, with a memory store whose clock shows that second."""
     now = START
     store = MemoryCounters(clock=lambda: now)
     ruleset = Ruleset("drawn", (rule,), keys=KeyWriter(b"secret"))
@@ -54,7 +54,7 @@ def replay(rule: Rule, seconds: list[int]) -> list[Call]:
 
 
 def draw(drawing: str) -> str:
-    """Return the drawing as its rule and its seconds demand it."""
+    """Return the correct drawing for a rule and seconds."""
     rule, seconds = rule_of(drawing), seconds_of(drawing)
     calls = replay(rule, seconds)
     rows = [drawing.splitlines()[0], "", _values("second", seconds, [str(second) for second in seconds])]

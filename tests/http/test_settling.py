@@ -118,7 +118,7 @@ urlpatterns = [
 
 
 def forgiving(get_response):
-    """A middleware inside ours that replaces a view's response."""
+    """A middleware inside RateLimitMiddleware that replaces a view's response."""
 
     def middleware(request):
         response = get_response(request)

@@ -118,7 +118,7 @@ def test_every_way_to_write_an_address_is_the_same_client(hops, entry, expected)
 
 @pytest.mark.parametrize("peer", ["", None, "   ", "unix:", "garbage", b"", 7])
 def test_unusable_peer_is_no_address_and_a_header_may_still_tell(hops, peer):
-    """Report 1: gunicorn behind nginx on a unix socket."""
+    """Report 1: gunicorn with nginx as its proxy, on a unix socket."""
     assert address(peer) is None
     hops(1)
     assert address(peer, "203.0.113.7") == "203.0.113.7"

@@ -191,7 +191,7 @@ async def test_an_async_site_is_decided_the_same_way(compared):
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
         assert (await client.get("/async/")).status_code == 429
         assert (await client.post("/posted/")).status_code == 429
-        # The decorator does not check GET, so the legacy limiter still decides. Ours would have allowed it.
+        # The decorator does not check GET, so the legacy limiter still decides. This app's limiter would have allowed it.
         assert (await client.get("/posted/")).status_code == 429
     assert compared() == {("diverge", "false"): 3}
     with override_ruleset("shadowed", LIMIT_TWO):

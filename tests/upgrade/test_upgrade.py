@@ -182,7 +182,7 @@ def test_the_way_back_keeps_every_version(upgraded):
         if content is not None:
             (said,) = yaml.safe_load(text).values()
             assert ruleset_text.same(said, content)
-            # Earlier releases split a text into rules at this indent.
+            # Earlier releases split the string into rules at this indent.
             assert text.count("\n    - ") == len(content.get("rules", ()))
     migrate(HEAD)
     assert {each.pk: (each.content, each.unreadable) for each in RulesetVersion.objects.all()} == plain
