@@ -214,7 +214,7 @@ def test_wrapper_has_the_colour_of_its_view():
     assert iscoroutinefunction(rate_limited("api")(functools.partial(_team, team="x")))
 
 
-def test_headers_stand_on_accepted_and_refused_answers_and_retry_after_on_refused_ones_only():
+def test_headers_are_on_all_responses_and_retry_after_only_on_refusals():
     """Report 18: headers only on some responses."""
     with limit(1):
         first, second = (Client().get("/plain/") for _ in range(2))
@@ -231,7 +231,7 @@ def test_view_that_sets_retry_after_itself_keeps_it():
     assert b"".join(response.streaming_content) == b"ab"
 
 
-def test_classes_are_told_apart_by_view():
+def test_classes_count_separately_by_view():
     """Report 29: all class-based views look like the same view."""
     with limit(1, by=["view"]):
         assert [Client().get(url).status_code for url in ("/a/", "/b/", "/a/", "/partial/", "/partial/")] == [
@@ -306,7 +306,7 @@ def test_put_straight_on_a_method_it_says_what_to_write():
         Client().get("/straight/")
 
 
-def test_put_on_a_class_or_on_no_view_it_says_what_to_write():
+def test_on_a_class_or_on_no_view_the_error_shows_the_right_form():
     with pytest.raises(
         TypeError, match=r'for a class write @method_decorator\(rate_limited\(\'api\'\), name="dispatch"\)'
     ):
@@ -324,7 +324,7 @@ def test_a_cost_that_no_limiter_takes_is_refused_when_the_view_is_decorated(cost
 
 
 @pytest.mark.parametrize("methods", [["ALL"], ["*"], ["GET, POST"], [""], [None], []])
-def test_methods_that_no_request_has_are_refused_for_they_would_limit_nobody(methods):
+def test_methods_that_no_request_has_are_rejected_because_they_would_limit_nothing(methods):
     with pytest.raises(ValueError, match="omit methods"):
         rate_limited("api", methods=methods)
 
@@ -394,7 +394,7 @@ STANDINGS = {
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asked", STANDINGS)
 @pytest.mark.parametrize("url", ["/standing/", "/standing-async/"])
-async def test_what_code_computes_may_look_at_the_user_under_asgi(settings, asked, url):
+async def test_computed_values_may_read_the_user_under_asgi(settings, asked, url):
     """Report 28: in async code the check failed, and the failure mode allowed each request."""
     decorator, number = STANDINGS[asked]
 

@@ -61,7 +61,7 @@ PROGRAM = textwrap.dedent(
 )
 
 
-def test_totals_are_exact_whatever_ran_side_by_side():
+def test_totals_are_exact_with_parallel_limiters():
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
     running = [
         subprocess.Popen(

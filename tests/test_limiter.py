@@ -53,7 +53,7 @@ def test_a_check_takes_one_evalsha_and_no_sql(redis_client, django_assert_num_qu
 
 @pytest.mark.django_db
 @override_ruleset("api", [SKIP, Rule("pro", match={"plan": "pro"}, limit=1, period=60)])
-def test_a_check_that_counts_nothing_asks_nobody(redis_client, django_assert_num_queries):
+def test_a_check_that_counts_nothing_sends_no_command(redis_client, django_assert_num_queries):
     api.check({"staff": True})
     before = evalsha_calls(redis_client)
     with django_assert_num_queries(0):
@@ -63,7 +63,7 @@ def test_a_check_that_counts_nothing_asks_nobody(redis_client, django_assert_num
 
 
 @pytest.mark.django_db
-def test_a_limiter_nobody_defined_rules_for_allows(redis_client):
+def test_a_limiter_without_rules_allows(redis_client):
     result = Limiter("unheard_of").check({"user": 1})
     assert (result.action, result.matched, result.evaluations) == ("allow", False, ())
 
@@ -97,7 +97,7 @@ async def test_a_result_settles_once_in_both_colours():
 
 @pytest.mark.parametrize("cost", [True, "1", None, [1], -1, float("nan"), float("inf"), 10**400])
 @override_ruleset("api", [PER_USER])
-def test_a_cost_that_is_none_is_refused_before_redis_is_touched(keys, cost):
+def test_an_invalid_cost_is_rejected_before_redis_is_used(keys, cost):
     with pytest.raises((TypeError, ValueError), match="cost"):
         api.check({"user": 1}, cost=cost)
     assert keys() == []
@@ -158,7 +158,7 @@ def test_exactly_the_limit_of_many_processes_passes():
 
 @pytest.mark.usefixtures("nobody_listens")
 @pytest.mark.parametrize(("failure_mode", "action"), [("open", "allow"), ("closed", "block")])
-def test_without_redis_the_failure_mode_answers_and_says_so(failure_mode, action):
+def test_without_redis_the_failure_mode_answers_with_an_error(failure_mode, action):
     with override_ruleset("api", [PER_USER], failure_mode=failure_mode):
         result = api.check({"user": 1})
     assert (result.action, result.error, result.evaluations) == (action, True, ())
@@ -257,7 +257,7 @@ def test_overrides_nest_and_end_and_hold_on_functions_of_both_colours():
 
 
 @pytest.mark.usefixtures("nobody_listens")
-def test_a_callable_is_asked_once_even_when_the_local_counters_answer():
+def test_a_callable_is_called_once_even_when_the_local_counters_answer():
     asked = []
 
     def flaky():
@@ -273,7 +273,7 @@ def test_a_callable_is_asked_once_even_when_the_local_counters_answer():
 
 
 @override_ruleset("api", [PER_USER])
-def test_strangers_are_told_apart_by_address_and_a_lazy_none_is_missing(keys):
+def test_strangers_count_separately_by_address_and_a_lazy_none_is_missing(keys):
     for address in ("203.0.113.1", "203.0.113.2"):
         assert not api.check({"user": AnonymousUser(), "ip": address}, cost=2).blocked
         assert api.check({"user": SimpleLazyObject(AnonymousUser), "ip": address}).blocked
@@ -353,7 +353,7 @@ def test_an_override_decorates_test_cases_as_a_whole_and_refuses_other_classes()
         override_ruleset("api", [PER_USER])(object)
 
 
-def test_a_child_forked_while_a_lock_was_held_goes_on(django_db_blocker):
+def test_a_child_forked_while_a_lock_was_held_continues(django_db_blocker):
     held, let_go = threading.Event(), threading.Event()
 
     def hold():

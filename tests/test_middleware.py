@@ -246,14 +246,14 @@ def test_limiters_are_asked_in_order_until_one_blocks(settings):
 
 
 @pytest.mark.parametrize(("names", "found"), [("site", [200, 429]), (None, [200, 200])])
-def test_one_name_written_as_a_text_is_one_limiter_and_none_is_none(settings, names, found):
+def test_one_name_as_a_string_is_one_limiter_and_none_means_no_limiter(settings, names, found):
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
     with limit(1):
         assert statuses("/view/", "/view/") == found
 
 
 @pytest.mark.parametrize("names", [["My Site", "site"], [["nested"], "site"], [None, "site"]], ids=str)
-def test_what_no_limiter_can_be_called_is_logged_and_the_others_go_on(settings, names, caplog):
+def test_an_invalid_limiter_name_is_logged_and_the_others_continue(settings, names, caplog):
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = names
     # Logged once in the life of the process.
     middleware_module._limiter.cache_clear()
@@ -264,7 +264,7 @@ def test_what_no_limiter_can_be_called_is_logged_and_the_others_go_on(settings, 
 
 
 @pytest.mark.parametrize("value", [5, True])
-def test_what_is_no_list_of_limiters_checks_nothing_and_takes_no_site_down(settings, value):
+def test_an_invalid_list_of_limiters_checks_nothing_and_takes_no_site_down(settings, value):
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = value
     assert statuses("/view/") == [200]
 
@@ -379,7 +379,7 @@ def test_no_client_address_lies_in_no_network():
         assert statuses("/view/", REMOTE_ADDR="203.0.113.1") == [200]
 
 
-def test_invented_addresses_get_no_fresh_quota_and_burn_nobodys(settings):
+def test_invented_addresses_get_no_fresh_quota_and_use_up_no_other(settings):
     """Report 2: the left-most entry of X-Forwarded-For is trusted."""
     settings.RATELIMIT_RULES_PROXY_HOPS = 1
     client = Client(REMOTE_ADDR="10.0.0.2")
@@ -440,9 +440,7 @@ def test_rule_by_address_reads_no_session_and_no_user(django_assert_num_queries)
         [{"is_authenticated": True}, {"path": "/view/"}],
     ],
 )
-def test_rule_that_the_path_rules_out_reads_no_session_in_whatever_order_it_is_written(
-    django_assert_num_queries, match, number
-):
+def test_rule_with_another_path_reads_no_session_in_any_order_of_conditions(django_assert_num_queries, match, number):
     client = Client()
     client.force_login(get_user_model().objects.create_user("ann"))
     rules = [Rule(f"rule{n}", limit=5, period=60, match=match) for n in range(number)]

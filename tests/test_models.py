@@ -166,7 +166,7 @@ def test_a_local_expiry_of_a_project_without_time_zones_is_made_aware(ruleset, s
     assert rule.to_engine().expires_at == timezone.make_aware(datetime(2030, 1, 31, 12))
 
 
-def test_a_row_that_became_bad_behind_our_back_is_refused_by_the_engine_and_nothing_else(ruleset):
+def test_a_row_that_became_bad_in_the_database_is_rejected_only_by_the_engine(ruleset):
     Rule.objects.create(ruleset=ruleset, **COUNTING)
     Rule.objects.update(match={"path": {"regex": "("}})
     with pytest.raises(InvalidRule, match="does not compile"):

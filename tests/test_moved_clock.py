@@ -36,7 +36,7 @@ def blocked(user: object = 1) -> bool:
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_a_call_passes_when_the_clock_has_moved_by_what_it_was_told_to_wait(algorithm, keys):
+def test_a_call_is_allowed_after_the_clock_has_moved_by_its_retry_after(algorithm, keys):
     with override_ruleset("api", [Rule("r", **ONE | {"algorithm": algorithm})]), moved_clock(START) as clock:
         assert not blocked()
         refused = api.check({"user": 1})
@@ -49,7 +49,7 @@ def test_a_call_passes_when_the_clock_has_moved_by_what_it_was_told_to_wait(algo
     assert keys() == []
 
 
-def test_the_clock_stands_until_it_is_moved():
+def test_the_clock_stops_until_it_is_moved():
     with moved_clock(START) as clock:
         api.check({"user": 1})
         first, second = (api.peek({"user": 1}).evaluations[0].reset_after for _ in range(2))
@@ -278,7 +278,7 @@ def test_a_clock_goes_only_forwards(seconds):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_goes_on_with_the_clock_and_with_counters_of_its_own():
+def test_a_forked_child_keeps_the_clock_and_has_its_own_counters():
     with moved_clock(START) as clock:
         assert not blocked()
         child = os.fork()

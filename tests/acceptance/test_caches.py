@@ -103,7 +103,7 @@ def rest(response):
 
 
 @pytest.mark.parametrize("view", ["function", "template", "generic"])
-def test_cache_outside_of_the_limit_answers_without_counting_and_without_anybodys_numbers(view):
+def test_cache_outside_of_the_limit_answers_without_counting_and_without_numbers(view):
     url = f"/limit-inside/{view}/"
     with limit():
         first, second, again = get(url, ANN), get(url, BOB), get(url, ANN)
@@ -114,7 +114,7 @@ def test_cache_outside_of_the_limit_answers_without_counting_and_without_anybody
 
 
 @pytest.mark.parametrize("view", ["function", "template", "generic"])
-def test_cache_inside_of_the_limit_counts_each_reader_who_sees_numbers_of_his_own(view):
+def test_cache_inside_of_the_limit_counts_each_reader_and_shows_their_own_numbers(view):
     url = f"/limit-outside/{view}/"
     with limit(2):
         answers = [get(url, address) for address in (ANN, BOB, ANN, ANN, BOB)]
@@ -125,7 +125,7 @@ def test_cache_inside_of_the_limit_counts_each_reader_who_sees_numbers_of_his_ow
 
 @pytest.mark.parametrize("url", ["/plain/", "/decorated/"])
 @pytest.mark.parametrize("order", [(UPDATE, OURS, FETCH), (OURS, UPDATE, FETCH)])
-def test_cache_middleware_in_either_order_keeps_nobodys_numbers(middleware, order, url):
+def test_cache_middleware_in_either_order_stores_no_numbers(middleware, order, url):
     middleware(*order)
     with limit():
         first, second, third = get(url, ANN), get(url, BOB), get(url, ANN)
@@ -135,7 +135,7 @@ def test_cache_middleware_in_either_order_keeps_nobodys_numbers(middleware, orde
 
 
 @pytest.mark.parametrize("order", [(UPDATE, OURS, FETCH), (OURS, UPDATE, FETCH)])
-async def test_cache_middleware_in_either_order_keeps_nobodys_numbers_under_asgi(middleware, order):
+async def test_cache_middleware_in_either_order_stores_no_numbers_under_asgi(middleware, order):
     middleware(*order)
     with limit():
         first, second = [await AsyncClient().get("/plain/") for _ in range(2)]
@@ -152,7 +152,7 @@ def test_refusal_is_never_kept(middleware, order, url):
         assert get(url, BOB).status_code == 200
 
 
-def test_legacy_headers_are_kept_for_nobody_either(settings):
+def test_legacy_headers_are_not_stored_either(settings):
     settings.RATELIMIT_RULES_HEADERS = "legacy"
     with limit():
         first, second = get("/limit-inside/template/", ANN), get("/limit-inside/template/", BOB)
@@ -160,7 +160,7 @@ def test_legacy_headers_are_kept_for_nobody_either(settings):
     assert not [name for name in second.headers if "ratelimit" in name.lower()]
 
 
-def test_copy_of_an_answer_loses_our_headers_only():
+def test_copy_of_a_response_loses_only_our_headers():
     with limit():
         response = get("/decorated/", ANN)
     kept = pickle.loads(pickle.dumps(response.headers))

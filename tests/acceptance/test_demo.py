@@ -188,7 +188,7 @@ def metric(page: str, name: str, **labels: str) -> float:
     return 0.0
 
 
-def test_demo_without_a_redis_on_the_path_prints_what_every_rule_decided_and_ends_its_store(tmp_path):
+def test_demo_without_a_redis_on_the_path_prints_the_decisions_of_all_rules_and_ends_its_store(tmp_path):
     done = subprocess.run(
         command("--no-serve", "--requests", "300"),
         cwd=tmp_path,
@@ -253,7 +253,7 @@ def test_served_demo_shows_headers_obeys_an_edit_in_the_admin_counts_it_and_stop
         assert "Traceback" not in demo.output
 
 
-def test_sign_in_locks_nobody_out_who_mistypes_twice_and_refuses_the_sixth_guess(tmp_path):
+def test_sign_in_allows_a_user_who_mistypes_twice_and_blocks_the_sixth_guess(tmp_path):
     with running_demo(tmp_path / "demo.log", "--requests", "0", "--port", "0") as demo:
         site = demo.address("site")
 
@@ -271,7 +271,7 @@ def test_sign_in_locks_nobody_out_who_mistypes_twice_and_refuses_the_sixth_guess
         assert sign_in("ada", "ada") == 302
 
 
-def test_demo_that_is_terminated_leaves_no_server_behind(tmp_path):
+def test_demo_that_is_terminated_leaves_no_server_running(tmp_path):
     with running_demo(tmp_path / "demo.log", "--requests", "0", "--port", "0") as demo:
         store, site = demo.address("Store ready:"), demo.address("site")
 
@@ -282,7 +282,7 @@ def test_demo_that_is_terminated_leaves_no_server_behind(tmp_path):
         assert is_free(store)
 
 
-def test_demo_on_a_port_that_somebody_has_says_so_before_anything_starts(tmp_path):
+def test_demo_on_a_used_port_fails_before_any_start(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(

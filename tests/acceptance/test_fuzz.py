@@ -232,7 +232,7 @@ def environ(peer, chain, headers, method, target, query, content_type, body):
     }
 
 
-def test_whatever_a_client_sends_over_wsgi_it_is_answered_and_by_no_fault_of_ours(site):
+def test_any_request_over_wsgi_is_answered_without_a_fault_of_this_app(site):
     application = WSGIHandler()
     seen = set()
 
@@ -272,7 +272,7 @@ def scope(peer, chain, headers, method, target, query, content_type, body):
 
 # Django leaves the body open if it cannot create the request, for example for a charset with too many parameters.
 @pytest.mark.filterwarnings("ignore:.*SpooledTemporaryFile:pytest.PytestUnraisableExceptionWarning")
-def test_whatever_a_client_sends_over_asgi_it_is_answered_and_by_no_fault_of_ours(site):
+def test_any_request_over_asgi_is_answered_without_a_fault_of_this_app(site):
     application = ASGIHandler()
     seen = set()
 

@@ -143,7 +143,7 @@ def test_only_a_ruleset_that_enforces_sends_headers(at, options, present):
 
 
 @pytest.mark.parametrize(("failure_mode", "status"), [("open", 200), ("closed", 503)])
-def test_failed_check_sends_no_headers_and_failing_closed_says_when_to_come_back(at, settings, failure_mode, status):
+def test_failed_check_sends_no_headers_and_failing_closed_sends_retry_after(at, settings, failure_mode, status):
     dead = settings.CACHES["default"] | {"LOCATION": "redis://127.0.0.1:1/0"}
     settings.CACHES = {**settings.CACHES, "dead": dead}
     settings.RATELIMIT_RULES_CACHE_ALIAS = "dead"

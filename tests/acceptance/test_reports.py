@@ -124,7 +124,7 @@ def test_report_8_every_key_has_an_expiry_after_every_evaluation(hit, keys, redi
 
 
 @override_ruleset("api", [limit(3, 2, "ip")])
-def test_report_9_the_announced_end_of_a_window_stands_still(client, hit):
+def test_report_9_the_announced_end_of_a_window_does_not_move(client, hit):
     ends = []
     with moved_clock(datetime.now(UTC)) as clock:
         for _ in range(16):
@@ -223,7 +223,7 @@ def test_report_15_a_cost_above_the_limit_is_refused_and_leaves_the_room():
 
 
 @pytest.mark.parametrize("order", [("header.u", "header.t"), ("header.t", "header.u")])
-def test_report_23_a_refused_request_eats_nobodys_quota(client, hit, order):
+def test_report_23_a_refused_request_uses_up_no_quota(client, hit, order):
     with override_ruleset("api", [limit(4, 3600, by, name="by_" + by[-1]) for by in order]):
         assert [hit(HTTP_U="u1", HTTP_T="t1") for _ in range(5)] == [200] * 4 + [429]
         assert [hit(HTTP_U="u2", HTTP_T="t1") for _ in range(2)] == [429, 429]
@@ -288,7 +288,7 @@ def test_report_26_a_broken_pattern_is_refused_and_one_in_the_database_disables_
 
 
 @pytest.mark.parametrize("name", ["X-Test", "x-test", "X-TEST", "x_test"])
-def test_report_27_a_header_is_found_in_whatever_case_it_was_typed(client, hit, name):
+def test_report_27_a_header_is_found_in_any_case(client, hit, name):
     with override_ruleset("api", [limit(1, 60, f"header.{name}")]):
         assert [hit(HTTP_X_TEST="123"), hit(HTTP_X_TEST="123")] == [200, 429]
         assert client.get("/t/", headers={"x-TEST": "123"}).status_code == 429

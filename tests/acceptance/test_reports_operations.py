@@ -76,7 +76,7 @@ NOWHERE = {
     ("where", "ignored"), [*((where, None) for where in NOWHERE), ("nobody listens", True), ("nobody listens", False)]
 )
 @pytest.mark.parametrize(("failure_mode", "status"), [("open", 200), ("closed", 503), ("local", 200)])
-def test_report_19_the_failure_policy_holds_whatever_is_wrong(
+def test_report_19_the_failure_policy_holds_for_any_fault(
     client, settings, caplog, where, failure_mode, status, ignored
 ):
     wrong = {
@@ -220,7 +220,7 @@ def other_key(key, prefix, version):
 
 
 @override_ruleset("api", [limit(1, 60, "ip")])
-def test_report_22_whatever_sets_two_sites_apart_sets_their_counters_apart(client, settings, redis_client):
+def test_report_22_any_difference_between_two_sites_separates_their_counters(client, settings, redis_client):
     base = settings.CACHES["default"]
     location = base["LOCATION"].removesuffix("/0")
     apart = [

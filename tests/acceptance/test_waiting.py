@@ -46,7 +46,7 @@ def retry_after(response):
     ("algorithm", "prefix"),
     [("fixed_window", ""), ("fixed_window", "p"), ("sliding_window", ""), ("token_bucket", "")],
 )
-def test_client_that_waits_as_long_as_it_is_told_is_let_in(settings, algorithm, prefix):
+def test_client_that_waits_for_retry_after_is_allowed(settings, algorithm, prefix):
     settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_PREFIX": prefix}}
     # Thirty clients replace thirty rounds. Each starts at a different time, and all wait in parallel.
     due = []
@@ -74,7 +74,7 @@ def test_hammering_across_the_edge_of_a_window_shows_no_number_below_zero():
     assert seen == {200, 429}
 
 
-def test_reset_stands_still_while_refused_calls_go_on():
+def test_reset_does_not_move_during_refused_calls():
     ends = []
     with limit(), moved_clock(datetime.now(UTC)) as clock:
         started = clock.timestamp()

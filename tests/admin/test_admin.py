@@ -138,7 +138,7 @@ def test_the_page_shows_values_as_people_type_them_and_one_sentence_per_rule(pag
     assert "limit 100 per 1 min by header.x-org, user when method is POST, then ban for 2 h" in shown.text
 
 
-def test_a_save_says_from_when_on_it_is_obeyed_and_a_refused_one_does_not(page):
+def test_a_save_reports_when_it_takes_effect_and_a_rejected_one_does_not(page):
     edited, said = page(), "In force everywhere within 1 s."
     assert not edited.add(**NEW | {"limit": "many"}).save()
     assert said not in edited.text
@@ -221,7 +221,7 @@ def test_bad_input_is_answered_on_its_field_nothing_saved_nothing_typed_lost(pag
         assert value in shown.text
 
 
-def test_what_could_not_be_read_is_not_called_missing_as_well(page):
+def test_unreadable_input_is_not_reported_as_missing_too(page):
     shown = page().add(**{**NEW, "period": "5w", "limit": "ten", "match": "{", "name": "No Name"})
     assert not shown.save()
     assert {field: len(messages) for field, messages in shown.errors()[0].items()} == dict.fromkeys(
@@ -237,7 +237,7 @@ def test_two_new_rules_of_one_name_are_refused_on_the_second_ones_name(page):
     assert not Rule.objects.exists()
 
 
-def test_the_sentence_beside_a_rule_says_what_is_saved_while_an_error_shows(page, ruleset):
+def test_the_sentence_beside_a_rule_describes_the_saved_rule_during_an_error(page, ruleset):
     Rule.objects.create(ruleset=ruleset, name="first", **COUNTING)
     shown = page().fill(0, limit="-1")
     assert not shown.save()
@@ -286,7 +286,7 @@ def test_a_deleted_rules_name_is_free_for_others_in_the_same_save(page, ruleset)
     assert list(ruleset.rules.values_list("name", "limit")) == [("deleted", 0), ("gone", 5)]
 
 
-def test_a_name_that_somebody_else_took_meanwhile_is_refused_on_the_field(page, ruleset):
+def test_a_name_that_another_user_took_meanwhile_is_rejected_on_the_field(page, ruleset):
     shown = page().add(**NEW)
     Rule.objects.create(ruleset=ruleset, name="per_ip", **COUNTING)
     assert not shown.save()
@@ -321,7 +321,7 @@ def test_a_rule_of_many_is_edited_when_the_address_opens_it(admin_client, many):
 
 
 @pytest.mark.parametrize("number", [3, 200])
-def test_a_ruleset_is_saved_as_new_with_all_its_rules_whatever_was_opened(page, ruleset, number):
+def test_a_ruleset_is_saved_as_new_with_all_its_rules_open_or_closed(page, ruleset, number):
     for position in range(number):
         Rule.objects.create(ruleset=ruleset, name=f"r{position:03}", position=position, owner="Ann", **COUNTING)
     shown = page()
@@ -343,7 +343,7 @@ def test_a_copy_starts_with_the_rules_values_and_a_free_name(admin_client, rules
     assert (copy.name, copy.match, copy.ticket, copy.limit) == ("per_ip_copy1", {"ip": "::1"}, "7", 5)
 
 
-def test_findings_stand_beside_their_rule_and_those_of_the_ruleset_on_top(page, ruleset):
+def test_findings_are_shown_at_their_rule_and_findings_of_the_ruleset_on_top(page, ruleset):
     # A name that no other test uses.
     Ruleset.objects.update(name="asked_by_nobody")
     Rule.objects.create(ruleset=ruleset, name="all", action="skip")
@@ -441,7 +441,7 @@ def test_the_list_is_filtered_and_searched_with_the_numbers_of_rules_kept_right(
     assert [ruleset.rule_count for ruleset in found] == [2] * number
 
 
-def test_who_may_only_look_sees_the_rules_and_can_change_nothing(client, ruleset):
+def test_a_user_who_may_only_view_sees_the_rules_and_can_change_nothing(client, ruleset):
     Rule.objects.create(ruleset=ruleset, name="per_ip", **COUNTING)
     reader = User.objects.create_user("reader", password="x", is_staff=True)
     reader.user_permissions.add(*Permission.objects.filter(codename__in=["view_rule", "view_ruleset"]))
@@ -483,7 +483,7 @@ def test_durations_are_read_with_a_unit_or_as_bare_seconds(text, seconds):
     assert DurationField(required=False).clean(text) == seconds
 
 
-def test_what_is_typed_into_a_rule_that_somebody_deleted_meanwhile_is_not_lost_silently(page, ruleset):
+def test_input_for_a_rule_that_was_deleted_meanwhile_is_not_lost_silently(page, ruleset):
     for name in ("a", "b"):
         Rule.objects.create(ruleset=ruleset, name=name, **COUNTING)
     shown = page().fill(0, limit="7")
@@ -493,7 +493,7 @@ def test_what_is_typed_into_a_rule_that_somebody_deleted_meanwhile_is_not_lost_s
     assert [rule.name for rule in ruleset.rules.all()] == ["b"]
 
 
-def test_a_rule_of_many_that_somebody_deleted_meanwhile_stays_deleted(page, many):
+def test_a_rule_of_many_that_was_deleted_meanwhile_stays_deleted(page, many):
     shown = page().fill(0, position="500")
     Rule.objects.get(name="r007").delete()
     assert shown.save(), shown.errors()
@@ -502,9 +502,7 @@ def test_a_rule_of_many_that_somebody_deleted_meanwhile_stays_deleted(page, many
 
 
 @pytest.mark.parametrize(("bound", "warned"), [(1000, False), (500, True), (None, False)])
-def test_a_page_with_more_rules_than_can_be_sent_says_so_before_anybody_types(
-    admin_client, many, settings, bound, warned
-):
+def test_a_page_with_more_rules_than_can_be_sent_warns_before_an_edit(admin_client, many, settings, bound, warned):
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = bound
     shown = Page(admin_client, reverse(CHANGE, args=[many.pk]))
     assert ("This page cannot be saved: for 200 rules" in shown.text) is warned
@@ -531,7 +529,7 @@ def said_now() -> tuple[str, list[int]]:
     return Ruleset.objects.get().mode, list(Rule.objects.values_list("limit", flat=True))
 
 
-def test_a_stale_page_does_not_undo_another_operators_change_unless_that_is_asked_for(page, ruleset):
+def test_a_stale_page_does_not_undo_another_operators_change_without_a_confirmation(page, ruleset):
     for position, name in enumerate(("a", "b")):
         Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING)
     shown = as_a_browser(page().fill(1, limit="7"))

@@ -61,7 +61,7 @@ def reader(*permissions: str) -> Client:
     return client
 
 
-def test_every_rule_says_what_it_does_and_which_condition_failed(ask):
+def test_every_rule_shows_its_effect_and_the_failed_condition(ask):
     rules = [
         Rule("staff", action="skip", match={"is_staff": True}),
         Rule("api", match={"path": {"prefix": "/api/"}, "method": "POST"}, **COUNTING),
@@ -143,7 +143,7 @@ def test_a_property_that_cannot_be_computed_is_named_and_taken_as_missing(ask):
     assert "but it is missing" in page["all"]
 
 
-def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
+def test_the_values_of_a_link_can_be_sent_unchanged(ask, admin_client, url):
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         form = admin_client.get(url, {"limiter": "search", "ip": IP}).context["form"]
         shown = {field.name: str(field.value() or "") for field in form}
@@ -165,7 +165,7 @@ def test_what_a_link_fills_in_can_be_sent_as_it_stands(ask, admin_client, url):
         ("path", " ", "Describe the request"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_on_its_field(ask, field, said, message):
+def test_unreadable_input_is_an_error_on_its_field(ask, field, said, message):
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         errors = ask(**{field: said})["form"]
     assert re.search(message, str(errors.get(field) or errors["__all__"]))
@@ -182,7 +182,7 @@ def test_a_refusal_is_shown_by_the_id_that_the_client_was_given(admin_client, ur
 
 
 @pytest.mark.parametrize("decision", ["aaaaaaaa", "<script>", "\x00"])
-def test_an_id_that_nothing_is_kept_under_says_so(admin_client, url, decision):
+def test_an_unknown_id_is_reported(admin_client, url, decision):
     response = admin_client.get(url, {"decision": decision})
     assert "Nothing is kept under" in response.content.decode()
     assert "<script>'" not in response.content.decode()
@@ -202,7 +202,7 @@ def test_texts_that_no_page_can_hold_and_markup_are_shown_escaped(ask):
         assert "but it is <i>" in ask(facts='{"query.q": "<i>"}')["all"]
 
 
-def test_without_redis_the_page_says_so_and_what_the_failure_mode_answers(ask, settings):
+def test_without_redis_the_page_reports_it_and_the_decision_of_the_failure_mode(ask, settings):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     with override_ruleset("search", [Rule("all", **COUNTING)], failure_mode="closed"):
         page = ask(ip=IP)
@@ -210,7 +210,7 @@ def test_without_redis_the_page_says_so_and_what_the_failure_mode_answers(ask, s
     assert "fails" in page["all"]
 
 
-def test_whoever_may_only_look_sees_explanations_but_no_reset(ask, url):
+def test_a_user_who_may_only_view_sees_explanations_but_no_reset(ask, url):
     client = reader()
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         Limiter("search").check({"ip": IP})
@@ -226,7 +226,7 @@ def test_strangers_and_staff_without_permission_see_nothing(client, url):
     assert client.get(url).status_code == 403
 
 
-def test_a_reset_forgets_counters_and_bans_of_one_caller_and_stands_in_the_history(ask, admin_user):
+def test_a_reset_forgets_counters_and_bans_of_one_caller_and_is_in_the_history(ask, admin_user):
     ruleset = Ruleset.objects.create(name="search")
     client = reader("reset_counters")
     with override_ruleset("search", [Rule("all", ban_for=600, **COUNTING), Rule("behind", **COUNTING)]):
@@ -246,7 +246,7 @@ def test_a_reset_forgets_counters_and_bans_of_one_caller_and_stands_in_the_histo
     assert entry.change_message.endswith("Reason: ticket 7")
 
 
-def test_a_link_asks_at_once_and_counts_nothing(admin_client, url, keys):
+def test_a_link_explains_at_once_and_counts_nothing(admin_client, url, keys):
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         page = admin_client.get(url, {"limiter": "search", "ip": IP, "explain": "now"}).content.decode()
         assert 'id="ratelimit-verdict"' in page
@@ -270,7 +270,7 @@ def test_a_reset_of_a_limiter_without_a_row_is_logged_under_its_name(ask):
     assert (entry.object_id, entry.object_repr) == (None, "search")
 
 
-def test_a_reset_that_failed_says_so_and_is_not_logged(ask, settings):
+def test_a_failed_reset_is_reported_and_not_logged(ask, settings):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         assert "Nothing was reset" in ask(ip=IP, reset="Reset", reason="why")["page"]

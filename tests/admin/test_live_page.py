@@ -33,7 +33,7 @@ def url() -> str:
     return reverse("admin:django_ratelimit_rules_ruleset_live", args=["search"])
 
 
-def test_a_chart_stacks_what_passed_what_exceeded_and_what_was_blocked():
+def test_a_chart_stacks_allowed_exceeded_and_blocked_calls():
     drawn = ElementTree.fromstring(f"<div>{Charts(FIRST).of('per_ip', series(10, 6, 2))}</div>")
     paths = {path.get("class"): path.get("d") for path in drawn.iter("path")}
     assert paths == {
@@ -56,7 +56,7 @@ def test_numbers_that_contradict_each_other_are_drawn_as_far_as_there_is_room():
     assert [path.get("d") for path in drawn.iter("path")] == ["", "M120 36.0v-36.0h3v36.0z", "M120 0.0v-36.0h3v36.0z"]
 
 
-def test_a_chart_has_a_name_a_description_and_a_table_for_whoever_does_not_see_it():
+def test_a_chart_has_a_name_a_description_and_a_table_for_screen_readers():
     marked = Charts(FIRST, [Mark(FIRST + 90, "version 3")])
     drawn = ElementTree.fromstring(f"<div>{marked.of('per_ip', series(1200, 6, 2))}</div>")
     svg = next(drawn.iter("svg"))
@@ -77,7 +77,7 @@ def test_a_quiet_rule_has_words_instead_of_a_chart_and_a_change_before_the_hour_
 
 
 @pytest.mark.django_db
-def test_the_page_tells_the_hour_of_every_rule_in_force_and_the_fullest_counters(admin_client, url):
+def test_the_page_shows_the_hour_of_every_rule_in_force_and_the_fullest_counters(admin_client, url):
     RulesetVersion.objects.create(ruleset="search", number=7)
     with override_ruleset("search", [Rule("staff", action="skip", match={"user": "1"}), Rule("all", **COUNTING)]):
         for _ in range(3):
@@ -130,7 +130,7 @@ def test_a_rule_that_is_gone_is_shown_for_the_rest_of_its_hour(admin_client, url
 
 
 @pytest.mark.django_db
-def test_no_client_written_text_stands_on_the_page(admin_client, url):
+def test_no_client_written_text_is_on_the_page(admin_client, url):
     with override_ruleset("search", [Rule("all", **COUNTING | {"characteristics": ["header.x-key"]})]):
         Limiter("search").check({"header.x-key": "SECRET"})
         page = admin_client.get(url).content.decode()
@@ -140,7 +140,7 @@ def test_no_client_written_text_stands_on_the_page(admin_client, url):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("live", [True, False])
-def test_without_redis_and_switched_off_the_page_says_so(admin_client, url, settings, live):
+def test_without_redis_and_switched_off_the_page_reports_it(admin_client, url, settings, live):
     settings.RATELIMIT_RULES_LIVE = live
     if live:
         settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
@@ -156,7 +156,9 @@ def test_strangers_and_staff_without_permission_see_nothing(client, url):
 
 
 @pytest.mark.django_db
-def test_a_long_ruleset_in_use_is_told_in_few_queries_and_little_time(admin_client, url, django_assert_max_num_queries):
+def test_a_long_ruleset_in_use_is_shown_in_few_queries_and_little_time(
+    admin_client, url, django_assert_max_num_queries
+):
     rules = [Rule(f"r{number}", **COUNTING | {"limit": 10**6}) for number in range(200)]
     with override_ruleset("search", rules):
         for number in range(5):
@@ -178,7 +180,7 @@ def test_a_rulesets_own_page_has_the_chart_beside_the_rule(admin_client):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_version_in_force_and_when_it_changed_stand_on_both_pages(admin_client, url):
+def test_the_version_in_force_and_the_time_of_its_change_are_on_both_pages(admin_client, url):
     with history.changing(["search"], history.Author("ann", "made")):
         ruleset = Ruleset.objects.create(name="search")
         RuleRow.objects.create(ruleset=ruleset, name="all", **COUNTING)

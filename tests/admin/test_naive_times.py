@@ -37,7 +37,7 @@ def page(name: str, *args: object) -> str:
 
 
 @pytest.mark.django_db
-def test_a_ruleset_s_page_says_what_expired_and_marks_the_version_of_this_hour(admin_client, ruleset):
+def test_a_ruleset_s_page_shows_expired_rules_and_marks_the_version_of_this_hour(admin_client, ruleset):
     Limiter("search").check({"ip": "203.0.113.7"})
     last_hour.gather()
     last_hour.write()
@@ -56,7 +56,7 @@ def test_a_page_is_shown(admin_client, ruleset, name):
 
 
 @pytest.mark.django_db
-def test_the_findings_tell_what_expired(ruleset, capsys):
+def test_the_findings_name_expired_rules(ruleset, capsys):
     call_command("ratelimit_check", "search", fail_level="error")
     assert "expired" in capsys.readouterr().out
 

@@ -103,7 +103,7 @@ def latest() -> RulesetVersion:
 # Versions
 
 
-def test_each_save_of_the_form_is_a_version_with_who_and_why(admin_client, ruleset):
+def test_each_save_of_the_form_is_a_version_with_author_and_reason(admin_client, ruleset):
     url = reverse(CHANGE, args=[ruleset.pk])
     page = Page(admin_client, url).fill(1, limit="7")
     page.data["change_reason"] = "INC-7: too tight"
@@ -123,7 +123,7 @@ def test_a_save_that_changes_nothing_is_no_version(admin_client, ruleset):
     assert RulesetVersion.objects.count() == 1
 
 
-def test_the_history_says_who_did_what_and_why_with_a_diff_and_an_old_version_is_restored(admin_client, ruleset):
+def test_the_history_shows_author_action_reason_and_diff_and_an_old_version_is_restored(admin_client, ruleset):
     url = reverse(CHANGE, args=[ruleset.pk])
     before = now()
     page = Page(admin_client, url).fill(1, limit="7")
@@ -140,7 +140,7 @@ def test_the_history_says_who_did_what_and_why_with_a_diff_and_an_old_version_is
     assert (latest().number, latest().action, latest().reason) == (3, "restored version 1", "because")
 
 
-def test_a_version_that_there_is_not_is_not_found_and_one_that_cannot_be_read_says_why(admin_client, ruleset):
+def test_a_missing_version_is_a_404_and_an_unreadable_one_has_a_reason(admin_client, ruleset):
     assert admin_client.get(reverse(RESTORE, args=[ruleset.pk, 9])).status_code == 404
     RulesetVersion.objects.create(
         ruleset="search", number=1, content={"rules": [{"name": "x", "limit": False, "period": "1m"}]}
@@ -189,7 +189,7 @@ def test_a_renamed_rulesets_old_name_is_among_the_deleted(admin_client, ruleset)
     assert reverse(PAST, args=["search"]) in read(admin_client.get(reverse(DELETED)))
 
 
-def test_what_an_operator_wrote_is_escaped_in_history_and_confirmation(admin_client, ruleset):
+def test_operators_texts_are_escaped_in_history_and_confirmation(admin_client, ruleset):
     Ruleset.objects.update(description="<script>x</script>")
     Page(admin_client, reverse(CHANGE, args=[ruleset.pk])).save()
     for url in (reverse(HISTORY, args=[ruleset.pk]), reverse(SWITCH, args=[ruleset.pk, "off"])):
@@ -200,7 +200,7 @@ def test_what_an_operator_wrote_is_escaped_in_history_and_confirmation(admin_cli
 
 
 @pytest.mark.parametrize("mode", ["dry_run", "off"])
-def test_a_ruleset_is_switched_and_back_after_a_page_that_says_what_will_happen(admin_client, ruleset, mode):
+def test_a_ruleset_is_switched_and_back_after_a_page_with_the_effect(admin_client, ruleset, mode):
     url = reverse(SWITCH, args=[ruleset.pk, mode])
     text = read(admin_client.get(url))
     assert f"mode: not stated → {mode}" in text
@@ -231,7 +231,7 @@ def test_the_page_names_the_limits_of_all_tiers_that_a_switch_concerns_and_no_ex
     assert "2 limits will no longer block: above, here." in text
 
 
-def test_a_rule_that_cannot_be_read_does_not_stand_in_the_way_of_the_off_switch(admin_client, ruleset):
+def test_an_unreadable_rule_does_not_block_the_off_switch(admin_client, ruleset):
     Rule.objects.filter(name="per_ip").update(match={"path": {"regex": "("}})
     assert confirm(admin_client, reverse(SWITCH, args=[ruleset.pk, "off"])).status_code == 302
     assert Ruleset.objects.get().mode == "off"
@@ -267,7 +267,7 @@ def test_nothing_is_switched_when_the_rules_changed_since_the_page_was_shown(adm
     assert Ruleset.objects.get().mode == ""
 
 
-def test_the_page_says_when_the_rules_file_makes_a_switch_useless(admin_client, ruleset, settings, tmp_path):
+def test_the_page_warns_when_the_rules_file_makes_a_switch_useless(admin_client, ruleset, settings, tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text("search:\n  mode: enforce\n  rules: [{name: trial, limit: 1, period: 1m}]\n")
     settings.RATELIMIT_RULES_FILE = str(path)
@@ -318,7 +318,7 @@ def test_a_text_that_could_not_be_sent_again_for_confirmation_is_refused_at_once
 # Permissions
 
 
-def test_who_may_only_look_is_refused_every_way_of_writing(user, ruleset):
+def test_a_user_who_may_only_view_cannot_write_in_any_way(user, ruleset):
     reader = user("view_ruleset", "view_rule", "change_ruleset", "change_rule", "add_ruleset", "delete_ruleset")
     before = now()
     rule = Rule.objects.get(name="trial")
@@ -343,13 +343,13 @@ def test_who_may_only_look_is_refused_every_way_of_writing(user, ruleset):
     assert now() == before
 
 
-def test_who_has_no_permission_here_sees_nothing(user, ruleset):
+def test_a_user_without_permission_sees_nothing(user, ruleset):
     stranger = user()
     for url in (reverse(LIST), reverse(CHANGE, args=[ruleset.pk]), reverse(EXPORT_ALL), reverse(IMPORT)):
         assert stranger.get(url).status_code == 403
 
 
-def test_who_may_change_limits_changes_limits_and_nothing_else(user, ruleset):
+def test_a_user_who_may_change_limits_changes_only_limits(user, ruleset):
     client = user("change_limits")
     url = reverse(CHANGE, args=[ruleset.pk])
     assert Page(client, url).fill(1, limit="7").save()
@@ -378,7 +378,7 @@ def test_who_may_change_limits_changes_limits_and_nothing_else(user, ruleset):
     assert confirm(client, turn).status_code == 302
 
 
-def test_who_may_write_skip_rules_writes_skip_rules_and_no_limits(user, ruleset):
+def test_a_user_who_may_write_skip_rules_writes_skip_rules_and_no_limits(user, ruleset):
     client = user("write_skip_rules")
     url = reverse(CHANGE, args=[ruleset.pk])
     assert Page(client, url).fill(0, match='{"is_staff": true, "method": "GET"}').save()
@@ -392,7 +392,7 @@ def test_who_may_write_skip_rules_writes_skip_rules_and_no_limits(user, ruleset)
     assert client.post(reverse(ADD), {"name": "other"}).status_code == 403
 
 
-def test_who_may_switch_switches_and_changes_no_rule(user, ruleset):
+def test_a_user_who_may_switch_switches_and_changes_no_rule(user, ruleset):
     client = user("switch_rulesets")
     page = read(client.get(reverse(CHANGE, args=[ruleset.pk])))
     assert "Switch off" in page
@@ -413,7 +413,7 @@ def test_who_may_switch_switches_and_changes_no_rule(user, ruleset):
         ("reset_counters", ("limit: 5", "limit: 6")),
     ],
 )
-def test_an_import_and_a_restore_ask_for_the_permission_of_what_they_change(user, ruleset, permission, change):
+def test_an_import_and_a_restore_need_the_permission_for_their_changes(user, ruleset, permission, change):
     client = user(permission)
     before = now()
     text = before.replace(*change)
@@ -427,12 +427,12 @@ def test_an_import_and_a_restore_ask_for_the_permission_of_what_they_change(user
     assert now() == before
 
 
-def test_a_ruleset_of_its_own_is_not_imported_by_who_may_only_switch(user, ruleset):
+def test_a_user_who_may_only_switch_cannot_import_a_new_ruleset(user, ruleset):
     text = now().replace("search:", "other:")
     assert user("switch_rulesets").post(reverse(IMPORT), {"text": text}).status_code == 403
 
 
-def test_who_may_change_limits_imports_and_restores_limits(user, ruleset):
+def test_a_user_who_may_change_limits_imports_and_restores_limits(user, ruleset):
     client = user("change_limits")
     before = now()
     assert confirm(client, reverse(IMPORT), text=before.replace("limit: 5", "limit: 6")).status_code == 302
@@ -455,7 +455,7 @@ def test_deleting_rulesets_with_skip_rules_needs_both_permissions_one_by_one_and
 # Other tiers
 
 
-def test_rules_of_file_and_code_stand_on_the_page_and_one_of_code_is_overridden(
+def test_rules_of_file_and_code_are_on_the_page_and_one_of_code_is_overridden(
     admin_client, ruleset, settings, tmp_path
 ):
     path = tmp_path / "rules.yaml"

@@ -97,7 +97,7 @@ LOOKS: dict[str, tuple[Callable[[], str], set[str]]] = {
 
 
 @pytest.mark.parametrize("page", LOOKS)
-def test_who_may_look_at_a_page(page):
+def test_pages_are_open_only_with_their_permission(page):
     url, may = LOOKS[page]
     answers = {right: signed_in(right).get(url()).status_code for right in RIGHTS}
     assert answers == {right: 200 if right in may else 403 for right in RIGHTS}
@@ -106,7 +106,7 @@ def test_who_may_look_at_a_page(page):
     assert Client().get(url()).status_code == 302
 
 
-def test_every_page_there_is_stands_in_these_tests():
+def test_these_tests_cover_every_page():
     there = {url.name.removeprefix(f"{NAME}_") for url in admin.site.get_model_admin(Ruleset).get_urls() if url.name}
     assert there == set(LOOKS)
 
@@ -175,7 +175,7 @@ CHANGES: dict[str, tuple[Callable[[], Posts], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_who_may_make_a_change(change, keys, redis_client):
+def test_changes_are_made_only_with_their_permission(change, keys, redis_client):
     def state() -> tuple[Any, ...]:
         return ruleset_text.dump(ruleset_text.stored()), [(key, redis_client.get(key)) for key in keys()]
 

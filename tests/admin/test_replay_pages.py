@@ -57,7 +57,7 @@ def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_clien
     assert "410 more requests blocked, 0 no longer." in said
 
 
-def test_what_a_skip_rule_does_not_count_has_a_dash_in_draft_and_live_rules(admin_client):
+def test_numbers_that_a_skip_rule_lacks_are_dashes_in_draft_and_live_rules(admin_client):
     rules = [Rule("staff", action="skip", match={"user": "1"}), Rule("clients", limit=9, period=60)]
     with override_ruleset("site", rules):
         said = words(ask(admin_client, file=log(), draft="", enforce="on"))
@@ -70,7 +70,7 @@ def test_a_file_that_is_chosen_is_meant_whatever_the_list_says(admin_client):
     )
 
 
-def test_who_was_blocked_is_shown_with_when_and_for_how_long(admin_client):
+def test_blocked_clients_are_shown_with_time_and_duration(admin_client):
     line = LINE.encode() + b"\n"
     said = words(ask(admin_client, file=log(line * 32)))
     assert "192.0.2.7 clients 2 1 h 0 min" in said.replace("1 h ", "1 h 0 min ") or "192.0.2.7 clients 2 1 h" in said
@@ -114,7 +114,7 @@ def test_without_a_draft_the_rules_in_force_are_replayed(admin_client):
     assert "Against the live rules" not in page
 
 
-def test_our_record_is_replayed_and_says_what_it_holds(admin_client, settings):
+def test_our_record_is_replayed_and_its_contents_are_shown(admin_client, settings):
     settings.RATELIMIT_RULES_RECORD = 1
     for _ in range(33):
         Limiter("site").check({"ip": "203.0.113.7"})
@@ -123,7 +123,7 @@ def test_our_record_is_replayed_and_says_what_it_holds(admin_client, settings):
     assert "33 calls are recorded. RATELIMIT_RULES_RECORD covers all clients." in said
 
 
-def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
+def test_properties_that_the_traffic_has_as_digests_are_named(admin_client, settings):
     settings.RATELIMIT_RULES_RECORD = 1
     Limiter("site").check({"ip": "203.0.113.7"})
     draft = DRAFT.replace("limit: 30", "limit: 30, match: {header.x-key: ABC}")
@@ -143,7 +143,7 @@ def test_what_the_traffic_has_as_digests_is_named(admin_client, settings):
         ({"traffic": "x"}, "Select a valid choice"),
     ],
 )
-def test_what_cannot_be_run_is_said_at_its_field(admin_client, said, reason):
+def test_unusable_input_is_an_error_at_its_field(admin_client, said, reason):
     page = ask(admin_client, **said)
     assert reason in page
     assert "errornote" in page
@@ -159,7 +159,7 @@ def test_a_file_too_large_is_refused_packed_and_unpacked(admin_client, monkeypat
     assert "The file is larger than" in ask(admin_client, file=log())
 
 
-def test_a_redis_that_is_away_is_said(admin_client, settings):
+def test_an_unavailable_redis_is_reported(admin_client, settings):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     assert "ratelimit-problem" in ask(admin_client, traffic="record")
 
@@ -213,14 +213,14 @@ def test_a_limit_is_suggested_from_an_uploaded_log(admin_client):
     assert '<svg viewBox="0 0 504 120"' in said
 
 
-def test_a_suggestion_by_what_the_traffic_does_not_tell_says_so(admin_client):
+def test_a_suggestion_by_an_unrecorded_property_reports_it(admin_client):
     text = words(ask(admin_client, SUGGEST, file=log(), by="post.email", period="1d", match="{}", percent="5"))
     assert "9,999 calls of 1 client in 4 windows." in text
     assert " 1 client by the calls of its busiest window" in text
     assert "This traffic does not contain post.email , so it is treated as missing." in text
 
 
-def test_a_suggestion_goes_on_to_a_replay(admin_client):
+def test_a_suggestion_leads_to_a_replay(admin_client):
     page = admin_client.post(REPLAY, {"limiter": "site", "draft": DRAFT}).content.decode()
     assert "name: clients, characteristics: [ip], limit: 30" in page
     assert "errornote" not in page
@@ -248,13 +248,13 @@ def test_a_limit_is_suggested_from_a_rules_live_counters(admin_client):
         ({"percent": "101"}, "less than or equal to 100"),
     ],
 )
-def test_what_cannot_be_measured_is_said_at_its_field(admin_client, said, reason):
+def test_unmeasurable_input_is_an_error_at_its_field(admin_client, said, reason):
     page = ask(admin_client, SUGGEST, **{"file": log(LINE.encode()), "by": "ip", "match": "{}", "percent": "1", **said})
     assert reason in page
     assert "errornote" in page
 
 
-def test_strangers_see_nothing_and_whoever_may_look_may_replay(client):
+def test_strangers_see_nothing_and_a_user_who_may_view_may_replay(client):
     for url in (REPLAY, SUGGEST):
         assert client.get(url).status_code == 302
     user = User.objects.create_user("staff", is_staff=True)

@@ -97,7 +97,7 @@ THROUGH_THE_BUILDER = """(area, texts) => texts.map((text) => {
 })"""
 
 
-def test_whatever_a_match_may_say_the_builder_shows_and_writes_so_that_it_means_the_same(editor):
+def test_the_builder_shows_and_writes_any_match_with_the_same_meaning(editor):
     given = matches()
     texts = [json.dumps(match, ensure_ascii=False) for match in given]
     area = opened(editor, "first").locator("[name$='-match']")
@@ -170,7 +170,7 @@ NOT_SHOWN = {
 }
 
 
-def test_the_builder_says_so_when_it_cannot_show_the_json(editor):
+def test_the_builder_shows_a_message_when_it_cannot_show_the_json(editor):
     first = opened(editor, "first")
     for text, words in NOT_SHOWN.items():
         first.locator("[name$='-match']").fill(text)

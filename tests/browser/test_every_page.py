@@ -82,7 +82,7 @@ def test_every_other_page_is_accessible_and_has_one_title(page, rich, faults):
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_what_forms_answer_is_accessible(page, rich, faults):
+def test_responses_of_forms_are_accessible(page, rich, faults):
     page.goto(address("explain") + f"?limiter=search&ip={CLIENT}")
     page.get_by_role("button", name="Explain").click()
     page.locator(".ratelimit-explanation tbody tr").nth(3).wait_for()
@@ -94,7 +94,7 @@ def test_what_forms_answer_is_accessible(page, rich, faults):
     assert faults() == []
 
 
-def test_rules_of_file_and_code_stand_where_they_are_and_lead_to_an_override(page, faults, settings, tmp_path):
+def test_rules_of_file_and_code_are_shown_in_order_and_lead_to_an_override(page, faults, settings, tmp_path):
     settings.RATELIMIT_RULES_FILE = tmp_path / "rules.yaml"
     (tmp_path / "rules.yaml").write_text("layered:\n  rules:\n    - {name: above, limit: 0, period: 1m}\n")
     Limiter("layered", rules=[{"name": "below", "limit": 5, "period": "1m"}])

@@ -38,7 +38,7 @@ def ask_about_the_client(page) -> None:
 
 
 @pytest.mark.parametrize("page", [{}, {"java_script_enabled": False}], indirect=True, ids=["script", "no script"])
-def test_what_blocks_a_client_is_found_and_the_client_let_in_again(page, busy, keys):
+def test_the_blocking_rule_is_found_and_the_client_is_allowed_again(page, busy, keys):
     before = keys()
     page.goto(address("explain"))
     ask_about_the_client(page)
@@ -57,7 +57,7 @@ def test_what_blocks_a_client_is_found_and_the_client_let_in_again(page, busy, k
     assert Limiter("search").check({"ip": CLIENT}).action == "allow"
 
 
-def test_what_was_explained_leads_to_the_rule_and_from_there_its_limit_is_raised(page, busy):
+def test_an_explanation_leads_to_the_rule_and_its_limit_is_raised_there(page, busy):
     page.goto(address("explain") + f"?limiter=search&ip={CLIENT}")
     page.get_by_role("button", name="Explain").click()
     page.locator(".ratelimit-explanation").get_by_role("link", name="first").click()
@@ -103,7 +103,7 @@ def test_a_limit_is_turned_into_a_shadow_promoted_again_and_that_is_in_the_histo
     assert "looking at whom it hits" in page.locator(".ratelimit-version-list").inner_text()
 
 
-def test_a_ruleset_is_switched_to_dry_run_which_its_page_then_says_aloud(page, busy):
+def test_a_ruleset_is_switched_to_dry_run_and_its_page_shows_that(page, busy):
     page.goto(address("change", busy.pk))
     ready(page).get_by_role("link", name="Dry run").click()
     assert "search blocked 2 of 3 requests" in page.locator("#content-main").inner_text()
@@ -150,7 +150,7 @@ def test_an_import_shows_the_difference_before_anything_is_written(page, ruleset
     assert list(Rule.objects.values_list("name", "limit")) == [("first", 5)]
 
 
-def test_whoever_may_only_look_sees_everything_and_can_change_nothing(page, busy):
+def test_a_user_who_may_only_view_sees_everything_and_can_change_nothing(page, busy):
     user = User.objects.create_user("reader", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_ruleset"))
     sign_in(page, user)
@@ -165,7 +165,7 @@ def test_whoever_may_only_look_sees_everything_and_can_change_nothing(page, busy
 
 
 @NO_SCRIPT
-def test_without_javascript_the_live_page_tells_the_last_hour(page, busy):
+def test_without_javascript_the_live_page_shows_the_last_hour(page, busy):
     page.goto(address("live", "search"))
     table = page.locator(".ratelimit-explanation tbody tr").first
     assert "3 calls, 2 over the limit, 2 blocked in the last hour" in table.inner_text()

@@ -65,7 +65,7 @@ def test_the_suggest_page_with_its_result_is_accessible(page, ruleset, faults):
 
 
 @pytest.mark.parametrize("page", [{"viewport": {"width": 390, "height": 844}}], indirect=True)
-def test_on_a_telephone_numbers_stand_below_their_heads_and_the_list_keeps_its_sentences(page, ruleset):
+def test_on_a_phone_numbers_are_below_their_heads_and_the_list_keeps_its_sentences(page, ruleset):
     page.goto(address("replay") + "?limiter=search")
     ready(page)
     page.get_by_label("File").set_input_files(LOG)
@@ -80,7 +80,7 @@ def test_on_a_telephone_numbers_stand_below_their_heads_and_the_list_keeps_its_s
     assert page.locator("#result_list .field-summary").first.bounding_box()["width"] > 150
 
 
-def test_the_ends_of_a_single_column_do_not_stand_upon_each_other(page, ruleset, tmp_path):
+def test_the_ends_of_a_single_column_do_not_overlap(page, ruleset, tmp_path):
     traffic = tmp_path / "traffic.jsonl"
     traffic.write_text('{"time": 1700000000, "ip": "203.0.113.1"}\n')
     page.goto(address("replay") + "?limiter=search")

@@ -159,7 +159,7 @@ def test_a_cycle_of_places_and_a_swap_of_names_are_saved_in_one_go(editor):
     ]
 
 
-def test_what_is_not_saved_is_said_and_asked_about(editor):
+def test_unsaved_changes_are_shown_and_leaving_needs_a_confirmation(editor):
     assert editor.get_by_text("Unsaved changes.").count() == 0
     editor.get_by_role("button", name="Move third up").click()
     editor.get_by_text("Unsaved changes.").wait_for()
@@ -168,12 +168,12 @@ def test_what_is_not_saved_is_said_and_asked_about(editor):
     assert asked.value.type == "beforeunload"
 
 
-def test_each_rule_says_in_one_sentence_what_it_does(editor):
+def test_each_rule_is_described_in_one_sentence(editor):
     said = editor.locator(".has_original .ratelimit-summary").all_inner_texts()
     assert said == [f"limit {number} per 1 min by ip" for number in (1, 2, 3)]
 
 
-def test_the_links_beside_the_rules_ask_nothing_when_nothing_was_changed(editor, page):
+def test_the_links_beside_the_rules_need_no_confirmation_without_changes(editor, page):
     asked: list[object] = []
 
     def note(dialog):

@@ -67,7 +67,7 @@ def plain():
     return [message for check in ours for message in check(app_configs=None, databases=databases)]
 
 
-def test_a_project_with_working_settings_hears_nothing():
+def test_a_project_with_working_settings_gets_no_message():
     assert messages() == {}
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_setting_is_named_with_the_nearest_that_exists(settings):
     assert message.hint == "Did you mean RATELIMIT_RULES_PROXY_HOPS?"
 
 
-def test_an_unknown_setting_like_no_other_is_told_all_there_are(settings):
+def test_an_unknown_setting_like_no_other_gets_the_list_of_all(settings):
     settings.RATELIMIT_RULES_ZZZ = 1
     assert "TRUSTED_PROXIES" in messages()["ratelimit_rules.W001"].hint
 
@@ -124,7 +124,7 @@ def test_an_unknown_setting_like_no_other_is_told_all_there_are(settings):
         ("LIVE", 0, "E013", "neither True nor False"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_an_error_that_says_why(settings, setting, value, number, words):
+def test_an_unusable_value_is_an_error_with_a_reason(settings, setting, value, number, words):
     setattr(settings, f"RATELIMIT_RULES_{setting}", value)
     (message,) = plain()
     assert message.id == f"ratelimit_rules.{number}"
@@ -352,7 +352,7 @@ def closed_database(tmp_path):
         thread.join()
 
 
-def test_a_plain_check_asks_no_database_and_needs_none(closed_database):
+def test_a_plain_check_uses_no_database_and_needs_none(closed_database):
     plain, connected = closed_database()
     assert plain.returncode == 0, plain.stderr
     assert not connected
@@ -361,7 +361,7 @@ def test_a_plain_check_asks_no_database_and_needs_none(closed_database):
     assert "(ratelimit_rules.W004)" not in plain.stderr
 
 
-def test_a_check_that_may_ask_a_database_asks_it_and_survives_its_absence(closed_database):
+def test_a_check_that_may_use_a_database_uses_it_and_survives_its_absence(closed_database):
     asked, connected = closed_database("--tag", TAG, "--database", "default")
     assert asked.returncode == 0, asked.stderr
     assert connected
@@ -427,7 +427,7 @@ def test_manage_py_check_fails_on_an_error_and_can_be_silenced(db, settings):
     call_command("check", stdout=StringIO(), stderr=StringIO())
 
 
-def test_the_first_migrate_finds_no_tables_and_says_nothing_of_it():
+def test_the_first_migrate_finds_no_tables_and_reports_nothing():
     migrate = subprocess.run(
         [sys.executable, "-W", "error", "-m", "django", "migrate", "--verbosity", "1"],
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"},

@@ -54,7 +54,7 @@ def test_one_server_of_the_location_that_answers_is_enough(cluster, settings):
     assert cache.get("one") == 1
 
 
-def test_nobody_answers_is_an_ordinary_failure_of_the_cache_and_of_the_counters(cluster, settings):
+def test_no_answering_server_is_an_ordinary_failure_of_the_cache_and_of_the_counters(cluster, settings):
     nobody = alias(cluster) | {"LOCATION": f"redis://127.0.0.1:{free_port()}/0"}
     settings.CACHES = {"default": nobody}
     with pytest.raises(RedisConnectionError):
@@ -75,7 +75,7 @@ def test_a_server_that_is_no_cluster_is_named(settings, cluster):
 
 
 @pytest.mark.parametrize("place", ["redis://127.0.0.1:6379/3", "unix:///run/redis.sock"])
-def test_what_no_cluster_has_is_refused(settings, cluster, place):
+def test_options_that_no_cluster_has_are_rejected(settings, cluster, place):
     settings.CACHES = {"default": alias(cluster) | {"LOCATION": place}}
     with pytest.raises(CountersUnavailable, match=r"databases|host and port"):
         current().hit([make_hit()])
@@ -109,7 +109,7 @@ def test_a_restricted_user_with_its_password_reaches_all_servers(cluster, settin
             node.ask("ACL", "DELUSER", "app")
 
 
-def test_what_is_kept_beside_the_counters_lies_anywhere_and_is_found(cluster):
+def test_shared_data_may_be_on_any_server_and_is_found(cluster):
     counters = current()
     names = [f"kept{number}" for number in range(20)]
     for name in names:

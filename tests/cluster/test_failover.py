@@ -21,7 +21,7 @@ def test_no_call_is_lost_and_no_more_admitted_than_writes_were_lost(fragile_clus
     lose_the_master(master, replica, lambda: cluster.owner_of("{failover}") is replica, colour, mode)
 
 
-def test_a_master_that_hangs_is_given_up_and_counting_goes_on_exactly_when_it_comes_back(fragile_cluster):
+def test_a_hanging_master_is_given_up_and_counting_stays_exact_when_it_comes_back(fragile_cluster):
     cluster, limiter = fragile_cluster, Limiter("hanging")
     with override_ruleset("hanging", [Rule("all", limit=LIMIT, period=600)], failure_mode="closed"):
         master, replica = cluster.owner_of("{hanging}"), cluster.replica_of("{hanging}")
@@ -71,7 +71,7 @@ def test_a_dead_master_stops_no_limiter_of_the_others_and_is_left_alone(partly_c
         wait_until(lambda: not Limiter("limiter0").check({}).error, what="the promoted replica to be asked")
 
 
-def test_what_lies_beside_the_counters_is_found_again_though_no_call_comes_by(fragile_cluster):
+def test_shared_data_is_found_again_without_any_call(fragile_cluster):
     cluster = fragile_cluster
     current().announce()
     key = f"{current().namespace()}:revision"

@@ -61,7 +61,7 @@ def moved(cluster):
         move.end()
 
 
-def test_a_slot_that_went_elsewhere_is_followed_and_its_counter_goes_on(moved):
+def test_a_moved_slot_is_followed_and_its_counter_continues(moved):
     with override_ruleset("gone", [BY_USER]):
         limiter = Limiter("gone")
         assert limiter.check({"user": 1}).most_restrictive.used == 1
@@ -126,7 +126,7 @@ def test_a_check_whose_counters_are_on_both_sides_brings_them_together_and_count
         assert [each.used for each in limiter.check({"user": 1, "team": 9}).evaluations] == [3, 4]
 
 
-def test_what_stands_in_for_a_counter_never_outlives_the_moment(moved):
+def test_a_placeholder_of_a_counter_expires_at_once(moved):
     rules = [BY_USER, Rule("none", limit=0, period=60), BY_TEAM]
     with override_ruleset("refused", rules):
         Limiter("refused").check({"user": 1, "team": 9})
@@ -137,7 +137,7 @@ def test_what_stands_in_for_a_counter_never_outlives_the_moment(moved):
         )
 
 
-def test_who_may_not_bring_them_together_waits_until_they_are(moved, may_not_migrate):
+def test_a_user_who_may_not_migrate_counters_waits_for_the_move(moved, may_not_migrate):
     with override_ruleset("split", [BY_USER, BY_TEAM]):
         limiter = Limiter("split")
         limiter.check({"user": 1, "team": 9})

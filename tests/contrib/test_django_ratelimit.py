@@ -76,26 +76,26 @@ def statuses(url: str, times: int, method: str = "get", **headers: str) -> list[
 
 @pytest.mark.parametrize("mode", ["off", "dry_run"])
 @pytest.mark.parametrize(("old", "new"), [("/old/", "/new/"), ("/class/old/", "/class/new/")])
-def test_whoever_used_the_old_decorator_s_quota_up_finds_it_used_up_and_the_same_403(mode, old, new):
+def test_a_client_at_the_old_decorator_s_limit_still_gets_the_same_403(mode, old, new):
     with override_ruleset("moved", [Rule("hundred", limit=100, **HOUR)], mode=mode):
         assert statuses(old, 2) == [200, 200]
         assert statuses(new, 2) == [403, 403]
 
 
-def test_enforced_django_ratelimit_is_not_asked():
+def test_enforced_django_ratelimit_is_not_called():
     with override_ruleset("moved", [Rule("three", limit=3, **HOUR)]):
         assert statuses("/new/", 4) == [200, 200, 200, 429]
     with override_ruleset("moved", [], mode="off"):
         assert statuses("/new/", 3) == [200, 200, 403]
 
 
-def test_a_view_that_looks_at_request_limited_goes_on_to(compared):
+def test_a_view_that_reads_request_limited_still_works(compared):
     with override_ruleset("moved", [Rule("one", limit=1, **HOUR)], mode="dry_run"):
         assert [Client().get("/soft/").content for _ in range(2)] == [b"fine", b"limited"]
     assert compared() == {"match": 2}
 
 
-def test_what_the_old_decorator_lets_pass_is_compared_too(compared):
+def test_calls_that_the_old_decorator_allows_are_compared_too(compared):
     with override_ruleset("moved", [Rule("one", limit=1, **HOUR)], mode="dry_run"):
         assert statuses("/posts/", 2) == [200, 200]
         assert statuses("/plan/", 1, **{"X-Plan": "pro"}) == [200]

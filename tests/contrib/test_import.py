@@ -44,7 +44,7 @@ def about(source: str, limiter: str) -> str:
     return re.sub(r"\n\s*# ", " ", part)
 
 
-def test_every_decorator_of_django_ratelimit_becomes_a_rule_wherever_it_stands(drafts):
+def test_every_decorator_of_django_ratelimit_becomes_a_rule_in_any_place(drafts):
     found = drafts("django-ratelimit")
     assert found["search"] == [{"name": "ip_per_1m", "characteristics": ["ip"], "limit": 5, "period": "1m"}]
     outer, inner = found["sign_up"]
@@ -68,7 +68,7 @@ def test_views_of_one_group_share_a_limiter_and_keep_rates_of_their_own(drafts):
     ]
 
 
-def test_what_code_computes_is_said_and_not_written(drafts):
+def test_computed_values_are_reported_and_not_written(drafts):
     found = drafts("django-ratelimit")
     assert found["export"] == found["tenants"] == []
     assert "its rate is computed by tests.contrib.old_site.by_plan" in about("django-ratelimit", "export")
@@ -77,7 +77,7 @@ def test_what_code_computes_is_said_and_not_written(drafts):
     assert "it holds only at /wrapped/" in about("django-ratelimit", "reports")
 
 
-def test_each_rule_says_what_differs(settings):
+def test_each_rule_lists_its_differences(settings):
     assert "Anonymous clients count by address, each apart" in about("django-ratelimit", "mail")
     assert "request.limited" in about("django-ratelimit", "sign_up")
     settings.RATELIMIT_IP_META_KEY = "HTTP_X_REAL_IP"
@@ -111,7 +111,7 @@ def test_every_throttle_of_rest_framework_becomes_a_rule_of_its_scope(drafts):
     assert (uploads["limit"], uploads["period"]) == (10, "1d")
 
 
-def test_a_throttle_in_code_of_its_own_is_said_and_not_written(drafts):
+def test_a_throttle_with_its_own_code_is_reported_and_not_written(drafts):
     found = drafts("drf")
     assert found["by_key"] == found["odd"] == found["own_throttles"] == []
     assert "says in code of its own whom it counts" in about("drf", "by_key")
@@ -126,12 +126,12 @@ def test_views_with_the_throttle_are_named_also_one_that_moves_already():
     assert "Unscoped" not in text_of("drf")
 
 
-def test_default_rates_that_nobody_uses_are_said(settings):
+def test_unused_default_rates_are_reported(settings):
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"burst": "1/s", "forgotten": "9/day"}}
     assert "forgotten: 9/day in DEFAULT_THROTTLE_RATES, but no view here uses it" in about("drf", "forgotten")
 
 
-def test_a_rate_that_cannot_be_read_is_said(settings, monkeypatch):
+def test_an_unreadable_rate_is_reported(settings, monkeypatch):
     from tests.contrib import old_site
 
     monkeypatch.setattr(old_site.Burst, "rate", "many")
@@ -185,7 +185,7 @@ except CommandError as error:
 """
 
 
-def test_that_nothing_was_found_is_said_beside_the_text(settings, capsys):
+def test_an_empty_result_is_reported_apart_from_the_text(settings, capsys):
     settings.ROOT_URLCONF = "tests.contrib.nothing"
     settings.REST_FRAMEWORK = {}
     call_command("ratelimit_import", "--from", "drf")
@@ -194,6 +194,6 @@ def test_that_nothing_was_found_is_said_beside_the_text(settings, capsys):
     assert ruleset_text.load(printed.out, "draft.yaml") == {}
 
 
-def test_without_the_library_it_says_so():
+def test_a_missing_library_is_reported():
     done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True, timeout=60)
     assert "django-ratelimit is not installed here" in done.stdout

@@ -125,7 +125,7 @@ def users(db):
 
 @pytest.mark.usefixtures("two_a_minute")
 @pytest.mark.parametrize("url", ["/ninja/search", "/ninja/asearch", "/ninja/router/inner"])
-def test_the_third_call_is_refused_by_ninja_and_told_when_to_return(client, url):
+def test_the_third_call_is_refused_by_ninja_with_a_waiting_time(client, url):
     answers = [client.get(url) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[2].json() == {"detail": "Too many requests."}
@@ -141,7 +141,7 @@ async def test_async_operations_are_counted_under_asgi():
 
 
 @pytest.mark.parametrize("middleware", [False, True])
-def test_operations_are_told_apart_by_view(client, settings, middleware):
+def test_operations_count_separately_by_view(client, settings, middleware):
     if middleware:
         settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
         settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
@@ -209,7 +209,7 @@ def test_the_middleware_settles_rules_by_outcome(client, settings):
     assert statuses == [404, 404, 429]
 
 
-def test_one_limiter_behind_middleware_and_throttle_counts_once(client, settings):
+def test_one_limiter_in_middleware_and_throttle_counts_once(client, settings):
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
     with override_ruleset("search", [limit(limit=10)]):
@@ -217,7 +217,7 @@ def test_one_limiter_behind_middleware_and_throttle_counts_once(client, settings
 
 
 @pytest.mark.usefixtures("two_a_minute", "users")
-def test_the_user_that_a_token_stands_for_counts_alone(client):
+def test_the_user_of_a_token_counts_alone(client):
     def ask(token):
         return client.get("/ninja/by-token", headers={"Authorization": f"Bearer {token}"}).status_code
 
@@ -225,7 +225,7 @@ def test_the_user_that_a_token_stands_for_counts_alone(client):
     assert [ask("ben"), ask("nobody")] == [200, 401]
 
 
-def test_a_credential_without_a_user_counts_by_auth_and_never_stands_in_redis(client, db, keys):
+def test_a_credential_without_a_user_counts_by_auth_and_is_never_stored_in_redis(client, db, keys):
     def ask(token):
         return client.get("/ninja/by-token", headers={"Authorization": f"Bearer {token}"}).status_code
 
@@ -249,7 +249,7 @@ def test_cost_facts_and_the_paths_arguments_are_counted(client):
     assert statuses == [200, 200, 429, 200]
 
 
-def test_the_longest_wait_of_several_limiters_is_told(client):
+def test_the_longest_wait_of_several_limiters_is_sent(client):
     long, short = limit("long", 1, period=3600), limit("short", 1, period=60)
     with override_ruleset("search", [long]), override_ruleset("export", [short]):
         answers = [client.get("/ninja/both") for _ in range(2)]
@@ -257,7 +257,7 @@ def test_the_longest_wait_of_several_limiters_is_told(client):
     assert int(answers[1]["Retry-After"]) > 3500
 
 
-def test_a_call_that_could_never_pass_is_told_no_time(client):
+def test_a_call_that_can_never_pass_gets_no_waiting_time(client):
     with override_ruleset("search", [limit(limit=0)]):
         answer = client.get("/ninja/search")
     assert answer.status_code == 429
@@ -274,7 +274,7 @@ def test_failing_closed_is_503_through_the_handler_and_429_by_ninja_itself(clien
     assert "RateLimit" not in handled
 
 
-def test_threads_that_share_a_throttle_are_told_their_own_waits(rf):
+def test_threads_that_share_a_throttle_get_their_own_waits(rf):
     throttle = RuleThrottle("search")
     asked = threading.Barrier(2, timeout=5)
     waits = {}

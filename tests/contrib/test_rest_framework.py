@@ -195,7 +195,7 @@ def token(name):
 
 
 @pytest.mark.usefixtures("two_a_minute")
-def test_the_third_call_is_refused_by_rest_framework_and_told_when_to_return(client):
+def test_the_third_call_is_refused_by_rest_framework_with_a_waiting_time(client):
     answers = [client.get("/search/") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert [answer.json()["left"] for answer in answers[:2]] == [1, 0]
@@ -225,7 +225,7 @@ def test_headers_are_the_same_and_written_once_when_the_middleware_is_there_too(
     assert answers[0]["RateLimit-Policy"] == '"tight";q=2;w=60'
 
 
-def test_no_header_is_sent_in_a_dry_run_or_when_a_limiter_was_not_asked(client):
+def test_no_header_is_sent_in_a_dry_run_or_without_a_check(client):
     with override_ruleset("search", [limit(limit=0)], mode="dry_run"):
         answer = client.get("/search/")
         assert answer.status_code == 200
@@ -236,7 +236,7 @@ def test_no_header_is_sent_in_a_dry_run_or_when_a_limiter_was_not_asked(client):
         assert "RateLimit" not in answer
 
 
-def test_one_limiter_behind_middleware_decorator_and_throttle_counts_once(client, settings):
+def test_one_limiter_in_middleware_decorator_and_throttle_counts_once(client, settings):
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
     settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
     with override_ruleset("search", [limit(limit=10, characteristics=["ip"])]):
@@ -246,7 +246,7 @@ def test_one_limiter_behind_middleware_decorator_and_throttle_counts_once(client
 
 @pytest.mark.usefixtures("two_a_minute")
 @pytest.mark.parametrize("url", ["/search/", "/late/"])
-def test_the_user_of_a_token_counts_alone_whatever_session_the_client_has(client, users, url):
+def test_the_user_of_a_token_counts_alone_with_any_session(client, users, url):
     client.force_login(users[1])
     assert [client.get(url, headers=token("ann")).status_code for _ in range(3)] == [200, 200, 429]
     assert client.get(url, headers=token("ben")).status_code == 200
@@ -278,7 +278,7 @@ def test_force_authenticate_of_rest_frameworks_test_client_counts_as_that_user(u
     assert client.get("/search/").status_code == 200
 
 
-def test_a_credential_without_a_user_counts_by_auth_and_never_stands_in_redis(client, keys):
+def test_a_credential_without_a_user_counts_by_auth_and_is_never_stored_in_redis(client, keys):
     with override_ruleset("search", [limit(characteristics=["auth"])]):
         assert [client.get("/search/", headers=token("key-1")).status_code for _ in range(3)] == [200, 200, 429]
         assert client.get("/search/", headers=token("key-2")).status_code == 200
@@ -287,7 +287,7 @@ def test_a_credential_without_a_user_counts_by_auth_and_never_stands_in_redis(cl
     assert "auth" in known_properties()
 
 
-def test_a_call_that_could_never_pass_is_told_no_time(client):
+def test_a_call_that_can_never_pass_gets_no_waiting_time(client):
     with override_ruleset("search", [limit(limit=0)]):
         answer = client.get("/search/")
     assert answer.status_code == 429
@@ -295,7 +295,7 @@ def test_a_call_that_could_never_pass_is_told_no_time(client):
     assert answer.json() == {"detail": "Request was throttled."}
 
 
-def test_a_wait_of_less_than_a_second_is_told_as_one(client):
+def test_a_wait_of_less_than_a_second_is_sent_as_one(client):
     with override_ruleset("search", [limit(limit=1, period=1)]):
         answers = [client.get("/search/") for _ in range(2)]
     assert answers[1]["Retry-After"] == "1"
@@ -312,7 +312,7 @@ def test_failing_closed_is_503_with_the_breakers_pause(client, settings):
     assert "RateLimit" not in answer
 
 
-def test_a_pause_of_the_breaker_is_told_in_whole_seconds_rounded_up(client, settings):
+def test_a_pause_of_the_breaker_is_sent_in_whole_seconds_rounded_up(client, settings):
     settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": "redis://127.0.0.1:1/0"}}
     current().breaker = Breaker()
     current().breaker._pause = 0.8  # the next failure doubles it
@@ -357,7 +357,7 @@ def test_actions_of_a_viewset_may_name_a_limiter_of_their_own(client):
 
 
 @pytest.mark.parametrize("middleware", [False, True])
-def test_viewsets_are_told_apart_by_view(client, settings, middleware):
+def test_viewsets_count_separately_by_view(client, settings, middleware):
     if middleware:
         settings.MIDDLEWARE = [*settings.MIDDLEWARE, MIDDLEWARE]
         settings.RATELIMIT_RULES_MIDDLEWARE_LIMITERS = ["search"]
@@ -368,7 +368,7 @@ def test_viewsets_are_told_apart_by_view(client, settings, middleware):
         assert [client.get(f"/{name}/").status_code for name in ("reports", "papers")] == [429, 200]
 
 
-def test_a_view_that_wants_the_throttle_and_names_no_limiter_is_told_so(client):
+def test_a_view_with_the_throttle_and_without_a_limiter_raises(client):
     with pytest.raises(ImproperlyConfigured, match=r"names no limiter.*rule_throttle"):
         client.get("/nameless/")
 
@@ -461,7 +461,7 @@ async def test_views_work_under_asgi_as_well(transactional_db):
 
 
 @pytest.mark.usefixtures("two_a_minute")
-def test_the_throttle_asked_by_hand_answers_as_rest_framework_expects(rf):
+def test_the_throttle_called_directly_answers_as_rest_framework_expects(rf):
     view = Search()
     view.setup(rf.get("/search/"))
     request = view.initialize_request(view.request)

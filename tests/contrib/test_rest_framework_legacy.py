@@ -80,23 +80,23 @@ def test_the_old_throttles_refuse_with_their_own_wait(mode):
         assert int(scoped[0]["Retry-After"]) > 60
 
 
-def test_before_anybody_has_defined_a_rule_the_old_throttles_decide():
+def test_without_any_rule_the_old_throttles_decide():
     assert [APIClient().get("/export/").status_code for _ in range(3)] == [200, 200, 429]
 
 
-def test_in_a_dry_run_both_are_asked_and_compared(compared):
+def test_in_a_dry_run_both_are_called_and_compared(compared):
     with override_ruleset("moved", [Rule("one", limit=1, **HOUR)], mode="dry_run"):
         assert [APIClient().get("/export/").status_code for _ in range(3)] == [200, 200, 429]
     assert compared == [(False, "match"), (False, "diverge"), (True, "match")]
 
 
-def test_off_only_the_old_ones_are_asked(compared, keys):
+def test_off_calls_only_the_old_ones(compared, keys):
     with override_ruleset("moved", [Rule("one", limit=1, **HOUR)], mode="off"):
         assert [APIClient().get("/export/").status_code for _ in range(3)] == [200, 200, 429]
     assert (compared, keys()) == ([], [])
 
 
-def test_enforced_ours_decides_and_the_old_ones_count_nothing(compared):
+def test_enforced_this_app_decides_and_the_old_throttles_count_nothing(compared):
     with override_ruleset("moved", [Rule("three", limit=3, **HOUR)]):
         assert [APIClient().get("/export/").status_code for _ in range(4)] == [200] * 3 + [429]
     with override_ruleset("moved", [], mode="off"):
@@ -104,7 +104,7 @@ def test_enforced_ours_decides_and_the_old_ones_count_nothing(compared):
     assert compared == []
 
 
-def test_whom_the_old_throttle_does_not_concern_is_compared_too(compared, django_user_model):
+def test_clients_that_the_old_throttle_ignores_are_compared_too(compared, django_user_model):
     client = APIClient()
     client.force_authenticate(django_user_model.objects.create_user("ada"))
     with override_ruleset("moved", [Rule("staff", action="skip")], mode="dry_run"):

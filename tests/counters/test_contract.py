@@ -41,7 +41,7 @@ def test_tallies_end_with_the_first_hit_that_blocks(store):
     assert store.counters.hit(chain[1:], verb=Verb.PEEK)[0].count == 1
 
 
-def test_a_log_hit_reports_exceeded_and_the_chain_goes_on(store):
+def test_a_log_hit_reports_exceeded_and_the_chain_continues(store):
     chain = [make_hit("shadow", limit=1, enforced=False), make_hit("real", limit=5)]
     store.counters.hit(chain)
     shadow, real = store.counters.hit(chain)
@@ -49,7 +49,7 @@ def test_a_log_hit_reports_exceeded_and_the_chain_goes_on(store):
     assert facts(real) == (2, 2, False, False)
 
 
-def test_a_peek_of_nothing_tells_a_fresh_counter_and_writes_nothing(store):
+def test_a_peek_of_nothing_reports_an_empty_counter_and_writes_nothing(store):
     hit = make_hit()
     assert store.counters.hit([hit], verb=Verb.PEEK)[0] == (0, 0, False, False, 60_000, 0)
     assert store.counters.reset([hit.key]) == 0
@@ -61,14 +61,14 @@ def test_a_charge_goes_past_the_limit(store):
     assert facts(store.counters.hit([hit])[0]) == (7, 8, True, False)
 
 
-def test_a_reset_says_how_many_counters_there_were(store):
+def test_a_reset_returns_the_number_of_counters(store):
     here, there = make_hit("a"), make_hit("b")
     store.counters.hit([here])
     assert store.counters.reset([here.key, there.key, here.key]) == 1
     assert store.counters.hit([here])[0].used == 1
 
 
-def test_a_window_ends_when_it_said_it_would(store):
+def test_a_window_ends_at_the_reported_time(store):
     hit = make_hit(limit=1, period=1)
     store.counters.hit([hit])
     refused = store.counters.hit([hit])[0]
@@ -78,7 +78,7 @@ def test_a_window_ends_when_it_said_it_would(store):
     assert facts(store.counters.hit([hit])[0]) == (1, 1, False, False)
 
 
-def test_a_bucket_lets_the_next_call_in_exactly_when_it_said(store):
+def test_a_bucket_allows_the_next_call_exactly_at_the_reported_time(store):
     hit = make_hit(limit=4, period=2, algorithm="token_bucket")
     store.counters.hit([hit], 4)
     refused = store.counters.hit([hit])[0]
@@ -128,7 +128,7 @@ def test_a_running_ban_writes_nothing(store, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["sliding_window", "token_bucket"])
-def test_in_a_ban_a_counter_without_a_tally_tells_the_call_on_top_of_what_is_used(store, algorithm):
+def test_in_a_ban_a_counter_without_a_tally_reports_used_plus_this_call(store, algorithm):
     hit = make_hit(limit=1, period=31_536_000, ban_for=60, algorithm=algorithm)
     store.counters.hit([hit])
     for _ in range(3):
@@ -153,7 +153,7 @@ def test_distinct_values_are_stored_up_to_the_limit_even_by_a_charge(store):
     assert facts(store.counters.hit([hits[3]])[0]) == (2, 3, True, False)
 
 
-def test_distinct_values_behind_other_hits_are_not_mixed_up(store):
+def test_distinct_values_after_other_hits_are_not_mixed_up(store):
     chain = [
         make_hit("plain", limit=9),
         make_hit("a", limit=1, count_distinct="x", member="1"),

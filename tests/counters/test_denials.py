@@ -58,7 +58,7 @@ def refused(limiter: Limiter, times: int, user: int = 1, cost: float = 1) -> lis
     ],
     ids=["window", "zero", "ban", "ban of a sliding window", "ban of a bucket", "by outcome"],
 )
-def test_a_refusal_that_must_stand_is_answered_without_redis(rule, asked):
+def test_a_certain_refusal_is_answered_without_redis(rule, asked):
     with override_ruleset("api", [rule]):
         limiter = Limiter("api")
         while not limiter.check({"user": 1}).blocked:
@@ -73,7 +73,7 @@ def test_a_refusal_that_must_stand_is_answered_without_redis(rule, asked):
 
 
 @override_ruleset("api", [WINDOW.with_changes(limit=10)])
-def test_a_call_that_could_never_pass_is_not_told_to_wait_for_what_a_smaller_one_may_wait_for(asked):
+def test_a_call_that_can_never_pass_does_not_get_the_waiting_time_of_a_smaller_call(asked):
     limiter = Limiter("api")
     limiter.check({"user": 1}, 8)
     small = limiter.check({"user": 1}, 5)
@@ -86,7 +86,7 @@ def test_a_call_that_could_never_pass_is_not_told_to_wait_for_what_a_smaller_one
 
 
 @pytest.mark.parametrize("algorithm", ["sliding_window", "token_bucket"])
-def test_a_ban_of_a_counter_without_a_tally_tells_this_call_on_top_of_what_is_used(algorithm, asked):
+def test_a_ban_of_a_counter_without_a_tally_reports_used_plus_this_call(algorithm, asked):
     with override_ruleset("api", [WINDOW.with_changes(ban_for=600, period="365d", algorithm=algorithm)]):
         limiter = Limiter("api")
         while not limiter.check({"user": 1}).blocked:
@@ -110,7 +110,7 @@ def test_a_ban_of_a_counter_without_a_tally_tells_this_call_on_top_of_what_is_us
     ],
     ids=["sliding window", "bucket", "distinct values", "computed", "behind a log rule", "behind a limit"],
 )
-def test_a_refusal_that_is_not_certain_or_not_alone_is_asked_about(rules, asked):
+def test_a_refusal_that_is_not_certain_or_not_alone_goes_to_redis(rules, asked):
     with override_ruleset("api", rules):
         limiter = Limiter("api")
         facts = {"user": 1, "page": "a"}
@@ -122,7 +122,7 @@ def test_a_refusal_that_is_not_certain_or_not_alone_is_asked_about(rules, asked)
 
 
 @override_ruleset("api", [Rule("other", match={"user": 9}, limit=9, period=60), WINDOW])
-async def test_after_a_charge_the_next_refusal_tells_what_is_used_now(asked):
+async def test_after_a_charge_the_next_refusal_reports_the_new_usage(asked):
     limiter = Limiter("api")
     asked()
     for _ in range(4):
@@ -147,7 +147,7 @@ async def test_asynchronous_checks_are_answered_without_redis_too(asked):
         assert not (await limiter.acheck({"user": 1})).blocked
 
 
-def test_refused_calls_are_counted_and_redis_hears_of_them_when_it_is_asked_next(settings, asked):
+def test_refused_calls_are_counted_and_sent_to_redis_with_the_next_command(settings, asked):
     with override_ruleset("api", [WINDOW]):
         limiter = Limiter("api")
         for _ in range(2):
@@ -228,7 +228,7 @@ def test_no_more_refusals_are_kept_than_the_setting_says(settings, asked):
         assert asked() == 1
 
 
-def test_a_dry_run_refuses_nobody(asked):
+def test_a_dry_run_blocks_no_client(asked):
     with override_ruleset("api", [WINDOW], mode="dry_run"):
         limiter = Limiter("api")
         limiter.check({"user": 1})
@@ -238,7 +238,7 @@ def test_a_dry_run_refuses_nobody(asked):
 
 
 @pytest.mark.parametrize("rule", [WINDOW, WINDOW.with_changes(ban_for=600)], ids=["window", "ban"])
-def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_alone(rule, settings):
+def test_a_repeated_refusal_differs_from_a_planned_one_only_in_its_numbers(rule, settings):
     # A repeated refusal is explained under the id of the first one.
     settings.RATELIMIT_RULES_DECISIONS = False
     with override_ruleset("api", [rule]):
@@ -267,7 +267,7 @@ def test_a_refusal_said_again_differs_from_one_that_is_planned_in_its_numbers_al
         ]
 
 
-def test_whoever_is_refused_again_is_who_was_refused(asked):
+def test_only_the_refused_client_is_refused_again(asked):
     with override_ruleset("api", [WINDOW.with_changes(limit=1)]):
         limiter = Limiter("api")
         for _ in range(2):
@@ -282,7 +282,7 @@ def test_whoever_is_refused_again_is_who_was_refused(asked):
         assert asked() == 0
 
 
-def test_a_project_hears_of_each_refusal_and_the_log_of_the_first_second_fourth_and_eighth(caplog):
+def test_a_project_receives_each_refusal_and_the_log_the_first_second_fourth_and_eighth(caplog):
     heard = []
 
     def hear(result, **_):
@@ -324,7 +324,7 @@ def test_a_record_holds_each_refusal(settings):
     assert recording.size() == 6
 
 
-def test_a_forked_child_leaves_to_its_parent_what_that_refused():
+def test_a_forked_child_does_not_report_its_parents_refusals():
     with override_ruleset("api", [WINDOW]):
         limiter = Limiter("api")
         for _ in range(2):
@@ -338,7 +338,7 @@ def test_a_forked_child_leaves_to_its_parent_what_that_refused():
         assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 8
 
 
-def test_off_means_that_redis_is_asked_each_time(settings, asked):
+def test_without_the_cache_redis_is_asked_each_time(settings, asked):
     settings.RATELIMIT_RULES_DENIAL_CACHE = 0
     with override_ruleset("api", [WINDOW]):
         limiter = Limiter("api")

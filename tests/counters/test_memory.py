@@ -23,7 +23,7 @@ def test_more_counters_than_it_holds_cost_no_sweep_each():
 
 
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
-def test_a_clock_that_is_set_gives_no_quota_and_makes_nobody_wait_longer(algorithm):
+def test_a_clock_that_is_set_gives_no_quota_and_makes_no_client_wait_longer(algorithm):
     """Report 12, while Redis is unavailable."""
     store, real = MemoryCounters(), time.time
     tallies = []

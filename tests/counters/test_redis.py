@@ -52,7 +52,7 @@ def test_a_key_found_without_expiry_is_given_one(counters, redis_client, keys, k
 
 @kinds
 @pytest.mark.parametrize("blocking", [{}, {"ban_for": 5}], ids=["window", "ban"])
-def test_a_key_without_expiry_behind_a_block_is_given_one_and_not_counted(counters, redis_client, keys, kind, blocking):
+def test_a_key_without_expiry_after_a_block_gets_one_and_is_not_counted(counters, redis_client, keys, kind, blocking):
     # Report 8.
     behind = make_hit(limit=2, period=60, **kind)
     used = counters.hit([behind])[0].used
@@ -114,7 +114,7 @@ def test_another_key_prefix_or_version_never_meets_our_counters(settings):
         assert current().hit([hit])[0].exceeded
 
 
-def test_a_key_function_of_the_project_is_asked_each_time(settings, redis_client):
+def test_a_key_function_of_the_project_is_called_each_time(settings, redis_client):
     settings.CACHES = {"default": settings.CACHES["default"] | {"KEY_FUNCTION": "tests.counters.test_redis.tenant_key"}}
     tenant[0] = "one"
     current().hit([make_hit()])
@@ -140,7 +140,7 @@ def test_answers_are_read_with_decode_responses_on_the_alias(settings):
     assert isinstance(current().revision(), str)
 
 
-def test_nobody_listens_is_counters_unavailable_and_then_left_alone(settings):
+def test_a_closed_port_is_counters_unavailable_and_then_left_alone(settings):
     settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": f"redis://127.0.0.1:{free_port()}/0"}}
     with pytest.raises(CountersUnavailable, match="failed"):
         current().hit([make_hit()])
@@ -190,7 +190,7 @@ def test_clear_forgets_only_this_apps_keys(counters, redis_client):
     assert counters.revision()
 
 
-def test_clear_with_an_empty_prefix_leaves_what_only_looks_like_ours(settings, counters, redis_client):
+def test_clear_with_an_empty_prefix_leaves_keys_that_only_look_like_ours(settings, counters, redis_client):
     settings.RATELIMIT_RULES_KEY_PREFIX = ""
     redis_client.set(":1:{other}x", 1)
     counters.hit([make_hit()])

@@ -29,7 +29,7 @@ def test_unseen_traffic_is_not_counted_and_the_others_are(keys):
         assert Limiter("search").check({"bypass": False, "user": 1}).rule == "per_user"
 
 
-def test_seen_traffic_is_counted_past_its_limit_and_charged_to_no_rule_behind():
+def test_counted_bypasses_exceed_their_limit_and_are_charged_to_no_later_rule():
     limiter = Limiter("search")
     with override_ruleset("search", rules(SEEN)):
         for _ in range(600):

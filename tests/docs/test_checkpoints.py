@@ -17,7 +17,7 @@ from tests.docs.running import define, serve
 (PIPELINES,) = take("docs/checkpoints.md#without-a-request")
 
 
-def test_checkpoints_stand_on_functions_classes_and_in_the_middleware(settings):
+def test_checkpoints_work_on_functions_classes_and_in_the_middleware(settings):
     middleware = list(settings.MIDDLEWARE)
     names = define(
         CHECKPOINTS.replace("(ListView): ...", "(ListView):\n    def get(self, request): return HttpResponse()"),

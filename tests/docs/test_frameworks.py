@@ -26,7 +26,7 @@ CELERY, CHANNELS, COMMAND = take("docs/frameworks.md#callers-without-a-request")
 
 
 @pytest.mark.parametrize("example", [REST_FRAMEWORK, NINJA, CELERY, CHANNELS, COMMAND])
-def test_an_example_imports_what_there_is(example):
+def test_an_example_imports_existing_names(example):
     for node in ast.walk(ast.parse(example)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("django_ratelimit_rules"):
             module = import_module(str(node.module))
@@ -65,7 +65,7 @@ def test_a_task_comes_back_when_it_may_and_gives_up_where_waiting_never_helps():
             assert work("c@example.org") is None
 
 
-async def test_a_consumer_tells_who_is_too_fast(monkeypatch):
+async def test_a_consumer_answers_a_client_that_is_too_fast(monkeypatch):
     """Run the example's class without its base, so that Channels needs no server."""
     said = []
 

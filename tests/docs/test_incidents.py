@@ -40,7 +40,7 @@ def test_a_ruleset_is_put_into_a_dry_run_without_a_browser(tmp_path):
     assert (search.mode, search.rules.get().limit) == ("dry_run", 30)
 
 
-def test_the_log_says_of_a_block_what_is_shown(caplog):
+def test_the_log_line_of_a_block_is_as_shown(caplog):
     limiter = Limiter("search")
     with override_ruleset("search", [PER_USER]):
         for _ in range(33):
@@ -51,7 +51,7 @@ def test_the_log_says_of_a_block_what_is_shown(caplog):
     assert re.sub("count=[0-9]+", "", written).startswith(re.sub("count=[0-9]+", "", shown))
 
 
-def test_a_shell_explains_and_resets_who_is_refused():
+def test_a_shell_explains_and_resets_a_blocked_client():
     limiter = Limiter("search")
     with override_ruleset("search", [PER_USER]):
         for _ in range(31):
@@ -78,7 +78,7 @@ def test_everything_is_switched_off_by_one_setting(settings):
         assert client.get("/search/").status_code == 200
 
 
-def test_a_failing_redis_is_told_as_shown(settings, caplog):
+def test_a_failing_redis_is_logged_as_shown(settings, caplog):
     cache = settings.CACHES["default"] | {"LOCATION": f"redis://127.0.0.1:{free_port()}/0"}
     settings.CACHES = {"default": cache}
     with override_ruleset("search", [PER_USER], failure_mode="open"):

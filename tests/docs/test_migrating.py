@@ -51,7 +51,7 @@ def test_the_commands_read_plan_and_apply_drafts(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["off", "dry_run"])
-def test_django_ratelimit_goes_on_to_decide_with_its_own_counters(served, mode):
+def test_django_ratelimit_still_decides_with_its_own_counters(served, mode):
     with override_ruleset("search", [], mode=mode):
         old, new = define(BEFORE)["search"], define(AFTER)["search"]
         assert served(old, 3) == [200] * 3
@@ -75,7 +75,7 @@ def test_several_decorators_of_one_view_become_one(served):
 
 
 @pytest.mark.parametrize("mode", ["off", "dry_run"])
-def test_rest_framework_s_throttles_go_on_to_decide(served, mode, monkeypatch):
+def test_rest_framework_s_throttles_still_decide(served, mode, monkeypatch):
     from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
 
     monkeypatch.setattr(UserRateThrottle, "rate", "2/hour", raising=False)
@@ -94,7 +94,7 @@ def test_rest_framework_s_throttles_go_on_to_decide(served, mode, monkeypatch):
         assert served(new, 2) == [200, 429]
 
 
-def test_django_smart_ratelimit_goes_on_to_decide_and_the_rule_says_the_same(served):
+def test_django_smart_ratelimit_still_decides_and_the_rule_agrees(served):
     view = define(SMART)["search"]
     ruleset = ruleset_text.load(SMART_RULE, "guide.yaml")["search"]
     with override_ruleset("search", ruleset.rules, mode="dry_run"):

@@ -31,7 +31,7 @@ def test_the_dashboard_and_alerts_are_written_and_prometheus_reads_them(tmp_path
     )
 
 
-def test_alerts_fire_at_what_is_said():
+def test_alerts_fire_at_the_stated_values():
     page = text_of("docs/monitoring.md")
     said = dict(re.findall(r"`--(\w+) ([\d.]+)`", page))
     assert {name: float(value) for name, value in said.items()} == {
@@ -40,7 +40,7 @@ def test_alerts_fire_at_what_is_said():
     assert f"below {FEW} events" in page
 
 
-def test_a_line_of_the_site_s_own_says_what_the_request_met(settings, capsys):
+def test_a_line_of_the_site_contains_the_limits_of_its_request(settings, capsys):
     @rate_limited("search")
     def search(request):
         logging.getLogger("shop").info("searched")

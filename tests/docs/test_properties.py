@@ -14,7 +14,7 @@ from tests.docs.running import define
 (PLAN,) = take("docs/properties.md#your-own-properties")
 
 
-def test_a_property_of_the_project_is_asked():
+def test_a_property_of_the_project_is_read():
     with registry.isolated():
         define(PLAN)
         request = RequestFactory().get("/")

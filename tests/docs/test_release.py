@@ -36,7 +36,7 @@ def test_the_matrix_is_what_the_classifiers_promise():
     assert matrix == {(*both, end) for both in promised for end in ("lowest", "newest")}
 
 
-def test_the_readme_says_which_pythons_and_djangos():
+def test_the_readme_names_the_pythons_and_djangos():
     pythons, djangos = (
         sorted(versions(of), key=lambda version: tuple(map(int, version.split("."))))
         for of in ("Python", "Framework :: Django")

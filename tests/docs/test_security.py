@@ -24,7 +24,7 @@ def address(example, peer, chain):
 
 
 @pytest.mark.parametrize(("example", "peer"), [(PROXIES, ""), (HOPS, "10.0.0.2")])
-def test_what_a_client_writes_is_not_believed_and_what_proxies_append_is(example, peer):
+def test_client_written_entries_are_not_trusted_and_entries_of_proxies_are(example, peer):
     assert address(example, peer, "198.51.100.66, 203.0.113.7, 10.0.0.9") == "203.0.113.7"
 
 

@@ -150,7 +150,7 @@ def test_a_replay_counts_by_a_registered_algorithm(quiet_time, others, ban_for):
     assert set(blocked) == {True, False}
 
 
-def test_a_ban_of_a_registered_algorithm_reports_the_call_on_top_of_what_is_used(quiet_time):
+def test_a_ban_of_a_registered_algorithm_reports_used_plus_this_call(quiet_time):
     clock = [START]
     counters = MemoryCounters(lambda: clock[0])
     hits = plan(Ruleset("search", (make_rule(ban_for=60),)), {"user": "1"}.get).hits

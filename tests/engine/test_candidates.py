@@ -38,7 +38,7 @@ def test_the_rules_found_are_those_that_match_in_order(found_by, identifier):
     assert [hit.rule for hit in planned.hits] == [rule for rule in rules if rule.matcher.holds(identifier.get)]
 
 
-def test_a_property_behind_a_skip_is_not_asked_for_however_long_the_ruleset():
+def test_a_property_after_a_skip_is_not_read_in_a_ruleset_of_any_length():
     rules = [Rule("health", action="skip", match={"path": "/health"})]
     rules += [Rule(f"r{n}", match={"user": n, "path": "/x"}, limit=1, period=60) for n in range(3 * FEWEST)]
     asked = []

@@ -56,7 +56,7 @@ def test_a_rule_that_does_not_match_names_the_condition_and_the_text_it_met(matc
     assert rule.standing == ("unmatched" if misses else "allowed")
 
 
-def test_rules_behind_a_block_are_not_reached_but_their_counters_are_shown():
+def test_rules_after_a_block_are_not_reached_but_their_counters_are_shown():
     caller = Caller(
         Rule("wide", **COUNTING | {"limit": 9}), Rule("narrow", **COUNTING), Rule("behind", **COUNTING), user="42"
     )
@@ -81,14 +81,14 @@ def test_an_explanation_agrees_with_the_check_that_follows_it():
         assert [r.reading["exceeded"] for r in said.rules] == [e.exceeded for e in did.evaluations]
 
 
-def test_rules_behind_a_skip_are_not_reached():
+def test_rules_after_a_skip_are_not_reached():
     caller = Caller(Rule("staff", action="skip", match={"is_staff": True}), Rule("all", **COUNTING), is_staff="1")
     said = caller.explain()
     assert standings(said) == {"staff": "skipped", "all": "not reached"}
     assert (said.action, said.rule, said.skipped) == ("allow", "staff", True)
 
 
-def test_in_a_dry_run_a_limit_exceeds_and_the_chain_goes_on():
+def test_in_a_dry_run_a_limit_exceeds_and_the_chain_continues():
     caller = Caller(Rule("a", **COUNTING | {"limit": 0}), Rule("b", **COUNTING), mode=Mode.DRY_RUN, user="42")
     assert standings(caller.explain()) == {"a": "exceeded", "b": "allowed"}
 
@@ -98,12 +98,12 @@ def test_an_off_ruleset_reaches_no_rule():
     assert (standings(said), said.action, said.rule) == ({"a": "not reached"}, "allow", None)
 
 
-def test_a_distinct_rule_without_its_property_is_passed_over_and_says_so():
+def test_a_distinct_rule_without_its_property_is_skipped_with_a_reason():
     [rule] = Caller(Rule("spread", count_distinct="post.name", **COUNTING), user="42").explain().rules
     assert (rule.standing, rule.reason) == ("passed over", "post.name is missing")
 
 
-def test_a_limit_that_cannot_be_computed_fails_the_chain_even_behind_a_block():
+def test_a_limit_that_cannot_be_computed_fails_the_chain_even_after_a_block():
     def broken() -> int:
         raise RuntimeError("no plan")
 
@@ -115,7 +115,7 @@ def test_a_limit_that_cannot_be_computed_fails_the_chain_even_behind_a_block():
         caller.check()
 
 
-def test_without_counters_the_rules_still_say_whether_they_match():
+def test_without_counters_the_rules_still_show_whether_they_match():
     caller = Caller(Rule("a", match={"plan": "x"}, **COUNTING), Rule("b", **COUNTING), user="42")
     said = explain(trace(caller.ruleset, caller.identifier.get), None, "Redis is down")
     assert standings(said) == {"a": "unmatched", "b": "failed"}
@@ -143,7 +143,7 @@ def test_dictionaries_that_hold_no_explanation_are_rejected(change):
         Explanation.from_dict(stored | change)
 
 
-def test_a_record_asks_for_nothing_that_was_not_asked_and_shows_texts_as_told():
+def test_a_record_reads_no_further_property_and_keeps_strings_as_the_function_returns_them():
     caller = Caller(
         Rule("first", match={"header.x": "a", "plan": "x"}, **COUNTING),
         Rule("full", **COUNTING | {"limit": 0}),

@@ -42,7 +42,7 @@ def test_a_sound_ruleset_has_no_findings():
         ([PER_IP, rule("all", action="skip")], []),
     ],
 )
-def test_rules_behind_a_skip_of_everything_are_unreachable(rules, expected):
+def test_rules_after_a_skip_of_everything_are_unreachable(rules, expected):
     assert [name for name, code in found(*rules) if code == "unreachable"] == expected
 
 
@@ -116,7 +116,7 @@ def test_a_client_written_value_as_the_only_characteristic_is_found(characterist
         ([{"post.email": {"exists": True}}, {"post.email": "a@b.org", "ip": "::1"}], False),
     ],
 )
-def test_a_characteristic_that_may_be_missing_is_a_hint_unless_the_match_asks_for_it(match, expected):
+def test_a_characteristic_that_may_be_missing_is_a_hint_unless_the_match_requires_it(match, expected):
     findings = lint([rule("it", match=match, characteristics=["ip", "post.email|lower"])], Surroundings(NOW))
     assert [(each.code, each.severity) for each in findings] == [("perhaps_missing", Severity.HINT)] * expected
 
@@ -127,7 +127,7 @@ def test_an_expired_rule_is_found_and_hides_nothing():
     assert found(over.with_changes(enabled=False), PER_IP) == []
 
 
-def test_a_property_that_nobody_provides_is_an_error():
+def test_a_property_without_a_provider_is_an_error():
     def fault_of(name: str) -> str | None:
         return "nobody" if name == "planet" else None
 
@@ -162,7 +162,7 @@ def test_rules_without_a_checkpoint_and_a_checkpoint_without_rules_are_found():
     assert found(checkpoint=False) == []
 
 
-def test_findings_come_in_the_order_of_the_rules_and_each_says_why_and_what_to_do():
+def test_findings_come_in_the_order_of_the_rules_with_reason_and_remedy():
     rules = [
         rule("by_key", characteristics=["header.x-key"]),
         rule("all", action="skip", characteristics=[]),

@@ -91,7 +91,7 @@ def test_several_operators_of_one_condition_are_all_required():
     assert not holds({"prefix": "a", "suffix": "z"}, "abc")
 
 
-def test_no_property_is_asked_for_beyond_the_first_that_fails():
+def test_no_property_is_read_after_the_first_that_fails():
     asked = []
 
     def value_of(name):

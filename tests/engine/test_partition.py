@@ -37,7 +37,7 @@ def test_all_counters_of_one_call_lie_in_one_slot_that_its_value_chooses():
         assert tags == {f"{{search|{user}}}"}
 
 
-def test_the_value_stands_in_the_key_once_and_can_be_read_from_it():
+def test_the_value_is_in_the_key_once_and_can_be_read_from_it():
     rules = [by("user"), by("team", "user", "ip", name="many"), by("user", "team", name="two", count_distinct="path")]
     ruleset = make(*rules)
     identifier = {"user": "u1", "team": "t1", "ip": "2001:db8::1", "path": "/"}

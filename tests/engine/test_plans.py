@@ -28,7 +28,7 @@ def key(characteristics, identifier) -> str:
     return plan(make(limit(characteristics=characteristics)), identifier.get).hits[0].key
 
 
-def test_no_property_is_asked_for_behind_a_skip_that_matches():
+def test_no_property_is_read_after_a_skip_that_matches():
     # Report 31.
     asked = []
 
@@ -90,7 +90,7 @@ def test_a_narrower_ipv6_prefix_counts_narrower():
         assert len({plan(ruleset, a.get).hits[0].key for a in addresses}) == different
 
 
-def test_reset_reaches_counters_behind_a_skip_and_distinct_ones_without_their_value():
+def test_reset_reaches_counters_after_a_skip_and_distinct_ones_without_their_value():
     ruleset = make(Rule("staff", action="skip"), limit("behind"), limit("projects", count_distinct="project"))
     assert len(counter_keys(ruleset, {"user": "42"}.get)) == 2
 

@@ -154,7 +154,7 @@ def test_header_names_have_one_spelling():
     assert rule.characteristics == ("header.x-team", "header.x-user")
 
 
-def test_nobody_changes_a_rule_behind_its_matcher():
+def test_a_rule_cannot_be_changed_after_its_matcher_is_built():
     match = {"plan": ["free"]}
     rule = Rule("a", match=match, **GOOD)
     match["plan"].append("pro")
@@ -163,7 +163,7 @@ def test_nobody_changes_a_rule_behind_its_matcher():
         rule.limit = 9
 
 
-def test_a_mapping_is_read_as_a_rule_and_unknown_fields_are_named():
+def test_a_mapping_becomes_a_rule_and_unknown_fields_are_named():
     assert as_rule({"name": "a", **GOOD}) == Rule("a", **GOOD)
     with pytest.raises(InvalidRule, match="limits: unknown field"):
         as_rule({"name": "a", "limits": 5})
@@ -200,12 +200,12 @@ def test_a_name_used_twice_is_refused():
         ({"match": {"a": {"not": {"exists": True}}, "b": {"not": [1, None]}}}, None),
     ],
 )
-def test_a_rule_reads_as_a_sentence(fields, words):
+def test_a_rule_has_a_sentence(fields, words):
     text = sentence(Rule("a", **(GOOD | fields)))
     assert text == words or (words is None and text.endswith("a is missing and b is not in (1, missing)"))
 
 
-def test_a_skip_reads_as_a_sentence():
+def test_a_skip_has_a_sentence():
     assert (
         sentence(Rule("a", action="skip", match={"bypass": True})) == "skip: let through uncounted when bypass is true"
     )

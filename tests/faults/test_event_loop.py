@@ -20,7 +20,7 @@ def limiter():
         yield Limiter("looped")
 
 
-async def test_an_answer_has_its_whole_time_out_however_long_nothing_was_asked(limiter, proxy, use):
+async def test_a_reply_has_its_whole_time_out_after_any_pause(limiter, proxy, use):
     use(proxy.port, SOCKET_TIMEOUT=1)
     proxy.DELAY = 0.4
     assert not (await limiter.acheck({})).error
@@ -48,7 +48,7 @@ async def test_two_hundred_checks_of_a_redis_that_hangs_leave_the_loop_to_others
         assert all(result.error and result.blocked for result in await checks)
 
 
-async def test_cancelled_checks_take_nobodys_answer_and_are_counted_once_at_most(limiter, server, use):
+async def test_cancelled_checks_take_no_other_reply_and_are_counted_once_at_most(limiter, server, use):
     use(server.port, SOCKET_TIMEOUT=5)
     chosen = random.Random(1)
     tasks = [asyncio.create_task(limiter.acheck({})) for _ in range(300)]
@@ -66,7 +66,7 @@ async def test_cancelled_checks_take_nobodys_answer_and_are_counted_once_at_most
     assert len(passed) <= after.evaluations[0].used <= LIMIT
 
 
-async def test_whoever_gives_up_waiting_does_not_wait_for_redis(limiter, server, use):
+async def test_a_cancelled_caller_does_not_wait_for_redis(limiter, server, use):
     use(server.port, SOCKET_TIMEOUT=30)
     assert not (await limiter.acheck({})).error
     with server.frozen():
@@ -77,7 +77,7 @@ async def test_whoever_gives_up_waiting_does_not_wait_for_redis(limiter, server,
     assert (await waiting).evaluations[0].used == 3
 
 
-async def test_a_connection_that_is_killed_under_many_checks_fails_those_and_no_others(limiter, server, use):
+async def test_a_killed_connection_fails_only_its_own_checks(limiter, server, use):
     use(server.port, SOCKET_TIMEOUT=5)
     assert not (await limiter.acheck({})).error
     with server.frozen():

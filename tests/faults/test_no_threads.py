@@ -40,7 +40,7 @@ def run(how: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
 
 
-def test_checks_of_a_process_that_gets_no_more_threads_go_on():
+def test_checks_of_a_process_that_gets_no_more_threads_continue():
     done = run("full")
     assert done.stdout.splitlines() == ["[False, True]", "True 1"]
     assert done.stderr.count("no thread can be started") == 1

@@ -167,7 +167,7 @@ def test_a_redis_that_was_never_there_is_found_when_it_comes(site, use):
 
 
 @pytest.mark.parametrize("ignored", [None, True, False])
-def test_what_django_redis_does_about_exceptions_is_nothing_to_us(site, settings, use, ignored):
+def test_ignored_exceptions_of_django_redis_do_not_affect_the_counters(site, settings, use, ignored):
     # Report 19.
     with Server() as nobody:
         use(nobody.port, **({} if ignored is None else {"IGNORE_EXCEPTIONS": ignored}))
@@ -177,7 +177,7 @@ def test_what_django_redis_does_about_exceptions_is_nothing_to_us(site, settings
 
 
 @pytest.mark.parametrize("mode", ["closed", "open"])
-def test_a_lost_script_costs_nobody_anything(site, server, use, mode):
+def test_a_lost_script_costs_no_call(site, server, use, mode):
     # Report 20.
     use(server.port)
     server.client.script_flush()
@@ -232,7 +232,7 @@ def test_a_call_whose_answer_is_lost_is_sent_once(site, server, proxy, use, mann
     assert site.used("open") == counted + 1
 
 
-def test_an_answer_that_comes_late_is_nobody_elses(site, server, proxy, use):
+def test_a_late_reply_is_not_given_to_another_call(site, server, proxy, use):
     use(proxy.port)
     site.get("open")
     for mode in ("open", "local"):

@@ -69,7 +69,7 @@ LATE = "a" * MAX_TEXT + "needle"
 @pytest.mark.parametrize("name", ["header.x-long", "query.q", "post.q", "json.q", "cookie.q"])
 @pytest.mark.parametrize("condition", [{"regex": "needle"}, {"suffix": "needle"}, {"glob": "**needle"}])
 @pytest.mark.urls(__name__)
-def test_what_a_client_sends_is_cut_before_it_is_matched(settings, name, condition):
+def test_client_values_are_cut_before_they_are_matched(settings, name, condition):
     def ask(text: str) -> bool:
         client = Client()
         if name == "cookie.q":

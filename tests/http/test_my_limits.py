@@ -135,12 +135,12 @@ def test_one_limiter_may_be_asked_for_and_unknown_ones_are_nothing(mine):
         assert mine("?limiter=nobody") == {}
 
 
-def test_strangers_are_asked_to_sign_in_and_nobody_may_write(client):
+def test_strangers_are_sent_to_sign_in_and_writing_is_rejected(client):
     assert client.get("/limits/").status_code == 401
     assert client.post("/limits/").status_code == 405
 
 
-def test_while_redis_is_away_the_endpoint_says_so_and_the_tag_says_nothing(client, user, settings, rf):
+def test_without_redis_the_endpoint_reports_it_and_the_tag_is_empty(client, user, settings, rf):
     client.force_login(user)
     settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": f"redis://127.0.0.1:{free_port()}/0"}}
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.db"
@@ -157,7 +157,7 @@ def rendered(rf, user) -> str:
     return Template(template).render(Context({"request": request}))
 
 
-def test_the_template_tag_tells_the_same_and_nothing_to_strangers(user, rf):
+def test_the_template_tag_shows_the_same_and_nothing_to_strangers(user, rf):
     with override_ruleset("search", [Rule("all", **BY_USER)]):
         Limiter("search").check({"user": user})
         assert rendered(rf, user) == "all: 9 of 10"

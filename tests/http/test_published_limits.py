@@ -43,7 +43,7 @@ def described():
 
 
 @override_ruleset("search", RULES)
-def test_markdown_tells_each_limit_in_one_line(described):
+def test_markdown_has_one_line_for_each_limit(described):
     text = described()
     assert "| `search` | `per_user` | 1,000 per minute per user (anonymous clients: client address) |" in text
     assert "| `posts` | 5 per hour per client address, `x-team` header; for POST, PUT requests |" in text
@@ -58,7 +58,7 @@ def test_markdown_tells_each_limit_in_one_line(described):
 
 @pytest.mark.parametrize("format", ["markdown", "openapi"])
 @override_ruleset("search", RULES)
-def test_nothing_internal_is_told(described, format):
+def test_nothing_internal_is_published(described, format):
     text = described("--format", format)
     assert "per_user" in text
     assert [secret for secret in SECRETS if secret in text] == []
@@ -77,7 +77,7 @@ def test_openapi_is_a_valid_fragment_with_every_limit_in_numbers(described):
     assert limits["by_plan"]["algorithm"] == "token_bucket"
 
 
-def test_the_headers_told_are_those_that_the_site_sends(described, settings):
+def test_the_published_headers_are_those_that_the_site_sends(described, settings):
     assert "RateLimit-Policy" in yaml.safe_load(described("--format", "openapi"))["components"]["headers"]
     settings.RATELIMIT_RULES_HEADERS = "legacy"
     fragment = yaml.safe_load(described("--format", "openapi"))
@@ -88,16 +88,16 @@ def test_the_headers_told_are_those_that_the_site_sends(described, settings):
 
 
 @pytest.mark.parametrize("mode", ["dry_run", "off"])
-def test_limits_that_block_nobody_are_none(described, mode):
+def test_limits_that_block_no_request_are_not_published(described, mode):
     with override_ruleset("search", RULES, mode=mode):
         assert "There are no rate limits." in described()
 
 
 @override_ruleset("search", [Rule("all", limit=5, period=60), Rule("welcome", action="skip"), *RULES])
-def test_what_stands_behind_a_skip_of_everything_is_not_told(described):
+def test_rules_after_a_skip_of_everything_are_not_published(described):
     assert "per_user" not in described()
 
 
-def test_an_unknown_limiter_is_said():
+def test_an_unknown_limiter_is_reported():
     with pytest.raises(CommandError, match="no limiter 'nobody'"):
         call_command("ratelimit_describe", "nobody")

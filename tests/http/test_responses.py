@@ -86,7 +86,7 @@ def parsed(found):
         ("application/json;q=0", "text/plain"),
     ],
 )
-def test_refusal_is_of_the_kind_that_the_client_asks_for_by_name(accept, expected):
+def test_refusal_has_the_type_that_the_client_accepts_by_name(accept, expected):
     response = refuse(accept)
     assert response.status_code == 429
     assert response["Content-Type"].partition(";")[0] == expected
@@ -95,7 +95,7 @@ def test_refusal_is_of_the_kind_that_the_client_asks_for_by_name(accept, expecte
 
 
 @given(st.text(max_size=60))
-def test_whatever_accept_a_client_sends_it_is_answered(accept):
+def test_any_accept_header_is_answered(accept):
     assert preferred_type(rf.get("/", HTTP_ACCEPT=accept)) in ("application/problem+json", "text/html", "text/plain")
 
 
@@ -140,7 +140,7 @@ def test_retry_after_is_absent_when_waiting_would_not_help():
     assert "try again" not in response.content.decode()
 
 
-def test_page_tells_a_person_what_happened_and_how_long(settings):
+def test_page_shows_the_reason_and_the_waiting_time(settings):
     settings.USE_THOUSAND_SEPARATOR = True
     settings.LANGUAGE_CODE = "de"
     page = refuse(BROWSER, result(evaluation(used=10, blocked=True), retry_after=5000)).content.decode()
@@ -160,7 +160,7 @@ def test_page_tells_a_person_what_happened_and_how_long(settings):
         (7199, "120 minutes"),
     ],
 )
-def test_wait_is_spelled_as_a_person_says_it(wait, expected):
+def test_wait_is_in_words(wait, expected):
     assert spell_wait(wait) == expected
 
 
@@ -243,7 +243,7 @@ def test_headers_of_several_limiters_are_one_list_and_the_most_restrictive_of_al
     assert rest == [("view", {"r": 1, "t": 21})]
 
 
-def test_policies_of_one_name_in_two_limiters_are_told_apart():
+def test_policies_of_one_name_in_two_limiters_get_different_names():
     blocked = result(evaluation("user", 10, blocked=True), limiter="b")
     found = headers(result(evaluation("user"), evaluation("ip")), blocked)
     policy, rest = parsed(found)
@@ -321,7 +321,7 @@ def test_headers_are_written_on_streaming_answers_and_nothing_else_is_touched():
     assert b"".join(response.streaming_content) == b"a"
 
 
-def test_what_is_no_response_is_left_to_django():
+def test_an_object_that_is_no_response_is_left_to_django():
     request = rf.get("/")
     request.rate_limits = {"search": result(evaluation())}
     add_headers(request, None)

@@ -220,7 +220,7 @@ async def test_headers_say_what_is_left_once_the_answer_is_charged_under_asgi():
     assert [left(answer) for answer in answers] == ["r=2", "r=1", "r=0"]
 
 
-def test_result_says_what_its_counters_do_once_it_is_settled():
+def test_result_has_the_values_of_its_counters_once_it_is_settled():
     by_outcome = {"period": 60, "characteristics": ["ip"], "response": {"status": {"gte": 400}}}
     rules = [Rule("many", limit=9, **by_outcome), Rule("few", limit=2, **by_outcome)]
     with override_ruleset("api", rules):
@@ -378,7 +378,7 @@ def test_result_that_code_settled_itself_is_not_settled_again(settings):
         assert used() == 1
 
 
-def test_framework_settles_by_itself_unless_something_of_ours_is_around_it():
+def test_framework_settles_by_itself_unless_our_decorator_or_middleware_is_around_it():
     with outcome({"status": 401}, 9):
         request = RequestFactory().get("/")
         with Settling(request):
@@ -395,7 +395,7 @@ def test_framework_settles_by_itself_unless_something_of_ours_is_around_it():
         assert used() == 1
 
 
-def test_what_is_no_response_has_no_status():
+def test_an_object_that_is_no_response_has_no_status():
     with outcome({"status": {"exists": True}}, 9):
         Client(raise_request_exception=False).get("/nothing/")
         assert used() == 0
@@ -451,7 +451,7 @@ def ann(db):
 
 @pytest.mark.usefixtures("placed", "ann")
 @pytest.mark.parametrize("url", ["/sign-in/", "/sign-in/?silent", "/sign-in-async/"])
-def test_failed_sign_ins_are_charged_whoever_is_told_the_request(url):
+def test_failed_sign_ins_are_charged_for_any_form_of_the_request(url):
     with outcome({"login": "failed"}, 2):
         assert [attempt(url, "right") for _ in range(4)] == [200] * 4
         assert used() == 0
@@ -500,7 +500,7 @@ def test_of_several_attempts_in_one_request_the_last_counts():
 
 
 @pytest.mark.usefixtures("ann")
-def test_sign_in_outside_of_requests_is_nobodys_outcome():
+def test_sign_in_outside_of_requests_is_no_outcome():
     assert authenticate(username="ann", password="wrong") is None
     user_login_failed.send(sender=None, credentials={}, request=HttpRequest())
     assert Client().login(username="ann", password="right")

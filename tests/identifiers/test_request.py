@@ -103,7 +103,7 @@ class Page(View):
     pass
 
 
-def test_view_is_the_dotted_path_of_the_view_behind_decorators_partials_and_as_view():
+def test_view_is_the_dotted_path_of_the_view_inside_decorators_partials_and_as_view():
     @functools.wraps(never)
     def decorated():
         """Decorate a view like any decorator."""
@@ -209,7 +209,7 @@ def test_multipart_form_is_read_and_left_readable_with_its_body():
     assert request.POST["email"] == "a@b.test"
 
 
-def test_multipart_form_too_large_for_memory_still_tells_its_fields(settings, tmp_path):
+def test_multipart_form_too_large_for_memory_still_has_its_fields(settings, tmp_path):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     upload = tmp_path / "big.bin"
     upload.write_bytes(b"x" * 5000)
@@ -228,7 +228,7 @@ def test_json_is_read_and_left_readable():
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete"])
-def test_json_is_read_whatever_the_method_and_type_claim(method):
+def test_json_is_read_for_any_method_and_content_type(method):
     request = getattr(rf, method)("/", '{"email": "a"}', content_type="text/plain")
     assert text("json.email", request) == "a"
 
@@ -298,7 +298,7 @@ def test_body_that_was_consumed_already_is_a_missing_property():
 
 
 @given(body=st.binary(max_size=300), content_type=st.text(st.characters(max_codepoint=255), max_size=60))
-def test_whatever_body_a_client_sends_no_property_raises(body, content_type):
+def test_no_property_raises_for_any_body(body, content_type):
     for kind in ("multipart/form-data; boundary=x", "application/x-www-form-urlencoded", content_type):
         request = rf.generic("POST", "/", body, content_type=kind)
         for name in ("post.a", "json.a", "query.a", "cookie.a", "header.content-type"):
@@ -387,7 +387,7 @@ async def test_load_loads_the_properties_that_are_named_and_no_others():
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_synchronous_text_in_async_code_reads_the_user_as_a_stranger_and_says_so(caplog):
+async def test_synchronous_text_in_async_code_treats_the_user_as_a_stranger_and_warns(caplog):
     user = await get_user_model().objects.acreate_user("ann")
     identifier = build(await _async_signed_in(user))
     assert identifier.text("user") == "<anonymous>"
@@ -450,7 +450,7 @@ def test_provider_runs_once_a_request_and_only_when_asked():
     assert find("plan|lower").description == "Billing plan"
 
 
-def test_provider_that_says_none_is_asked_once():
+def test_provider_that_returns_none_is_called_once():
     calls = []
     property_provider("team")(lambda request: calls.append(1))
     identifier = build(rf.get("/"))
@@ -458,7 +458,7 @@ def test_provider_that_says_none_is_asked_once():
     assert calls == [1]
 
 
-def test_provider_that_raises_is_a_failed_callable_and_is_not_asked_again():
+def test_provider_that_raises_is_a_failed_callable_and_is_not_called_again():
     calls = []
 
     @property_provider("plan")
@@ -517,7 +517,7 @@ async def test_async_code_awaits_async_providers_and_runs_sync_ones_in_a_thread_
     assert calls == ["plan", "team"]
 
 
-async def test_async_provider_that_raises_fails_when_its_text_is_asked_for():
+async def test_async_provider_that_raises_fails_when_its_value_is_read():
     @property_provider("plan")
     async def plan(request):
         raise LookupError("no plan")
@@ -571,7 +571,7 @@ def test_declared_names_are_known_and_a_request_has_no_value_for_them():
     assert text("namespace", rf.get("/")) == "3"
 
 
-def test_what_is_no_request_is_refused_and_what_wraps_one_is_not():
+def test_an_object_that_is_no_request_is_rejected_and_a_wrapper_of_a_request_is_not():
     class Wrapper:
         _request = rf.get("/", REMOTE_ADDR="203.0.113.1")
 

@@ -46,7 +46,7 @@ def remember(hours_ago: int, compared: int, diverged: int) -> None:
     current().add({f"compared:moved:{hour}": {"compared": compared, "diverged": diverged}}, KEPT_HOURS * HOUR)
 
 
-def test_comparisons_are_told_as_a_share_of_all(limiter):
+def test_comparisons_are_shown_as_a_share_of_all(limiter):
     for number in range(200):
         limiter.compare({}, legacy_blocked=number != 0)
     said = last_day("moved")
@@ -55,7 +55,7 @@ def test_comparisons_are_told_as_a_share_of_all(limiter):
     assert said.last_exceeded is None
 
 
-def test_the_latest_hour_above_the_target_is_told_even_when_the_day_was_quiet(limiter):
+def test_the_latest_hour_above_the_target_is_shown_even_when_the_day_was_quiet(limiter):
     remember(100, 1000, 400)
     remember(50, 1000, 6)
     remember(30, 1000, 5)
@@ -79,14 +79,14 @@ def test_other_processes_count_and_write_what_they_have_when_they_end(limiter):
     assert str(last_day("moved")) == "23.8 % of 21"
 
 
-def test_the_refresher_s_thread_writes_without_anybody_looking(limiter, redis_client):
+def test_the_refresher_s_thread_writes_without_a_reader(limiter, redis_client):
     limiter.compare({}, legacy_blocked=True)
     wait_until(lambda: redis_client.keys("*compared:moved*"), what="the thread to write")
     key = redis_client.keys("*compared:moved*")[0]
     assert 0 < redis_client.ttl(key) <= KEPT_HOURS * HOUR
 
 
-def test_what_cannot_be_written_waits(limiter, settings, redis_client):
+def test_unwritten_counts_wait(limiter, settings, redis_client):
     there = settings.CACHES
     limiter.compare({}, legacy_blocked=True)
     settings.CACHES = {"default": there["default"] | {"LOCATION": f"redis://127.0.0.1:{free_port()}/0"}}

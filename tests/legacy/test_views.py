@@ -156,7 +156,7 @@ def test_in_a_dry_run_both_run_the_legacy_one_decides_and_all_is_counted(url, co
 
 
 @pytest.mark.parametrize("url", ["/plain/", "/async/", "/class/"])
-def test_enforced_ours_decides_and_the_legacy_one_is_not_called(url, compared):
+def test_enforced_this_app_decides_and_the_legacy_limiter_is_not_called(url, compared):
     Legacy.says = True
     with override_ruleset("shadowed", LIMIT_TWO):
         assert [status(url) for _ in range(3)] == [200, 200, 429]
@@ -164,7 +164,7 @@ def test_enforced_ours_decides_and_the_legacy_one_is_not_called(url, compared):
 
 
 @pytest.mark.parametrize("url", ["/plain/", "/async/", "/class/"])
-def test_before_anybody_has_defined_a_rule_or_a_mode_the_legacy_limiter_decides(url):
+def test_without_any_rule_or_mode_the_legacy_limiter_decides(url):
     Legacy.says = True
     assert status(url) == 429
     assert Limiter("shadowed").compare({"ip": "203.0.113.1"}, legacy_blocked=True).blocked
@@ -191,7 +191,7 @@ async def test_an_async_site_is_decided_the_same_way(compared):
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
         assert (await client.get("/async/")).status_code == 429
         assert (await client.post("/posted/")).status_code == 429
-        # The decorator does not check GET, so the legacy limiter still decides. This app's limiter would have allowed it.
+        # The decorator does not check GET, so the legacy limiter still decides. This app's would have allowed it.
         assert (await client.get("/posted/")).status_code == 429
     assert compared() == {("diverge", "false"): 3}
     with override_ruleset("shadowed", LIMIT_TWO):
@@ -234,7 +234,7 @@ def test_the_legacy_limiter_refuses_in_its_own_way(says, expected):
             assert status("/plain/") == expected
 
 
-def test_a_legacy_limiter_that_says_something_else_is_an_error_of_the_code():
+def test_a_legacy_limiter_with_another_return_value_is_an_error_in_the_code():
     Legacy.says = 0
     with override_ruleset("shadowed", LIMIT_TWO, mode="off"), pytest.raises(TypeError, match="must return a bool"):
         status("/plain/")
@@ -246,7 +246,7 @@ def test_a_legacy_limiter_gets_the_view_s_arguments():
     assert asked == [{"pk": 7}]
 
 
-def test_a_method_that_ours_is_not_asked_about_stays_with_the_legacy_limiter_until_enforced(compared, keys):
+def test_a_method_that_the_decorator_does_not_check_stays_with_the_legacy_limiter_until_enforced(compared, keys):
     Legacy.says = True
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"):
         assert status("/posted/plainly/") == 429
@@ -274,7 +274,7 @@ def test_a_failed_check_is_no_comparison_and_the_legacy_limiter_decides(settings
     assert compared() == {}
 
 
-def test_within_a_second_of_a_window_s_edge_the_boundary_is_told(compared):
+def test_within_a_second_of_a_window_s_edge_the_boundary_is_marked(compared):
     # In a window of two seconds, each moment is within a second of an edge.
     with override_ruleset("shadowed", [Rule("two", limit=2, period=2)], mode="dry_run"):
         status("/plain/")

@@ -136,7 +136,7 @@ def test_each_alert_fires_at_its_own_cause_and_at_no_other(alerts):
     promtool("test", "rules", "tests.yml", folder=alerts.parent)
 
 
-def test_an_alert_names_the_rule_and_says_how_much_and_what_to_do(alerts):
+def test_an_alert_names_the_rule_the_amount_and_the_remedy(alerts):
     expected = {
         "exp_labels": {"severity": "warning", "rate_limiter": "search", "rule": "per_user"},
         "exp_annotations": {
@@ -159,7 +159,7 @@ def test_an_alert_names_the_rule_and_says_how_much_and_what_to_do(alerts):
     promtool("test", "rules", "tests.yml", folder=alerts.parent)
 
 
-def test_a_limiter_that_fails_closed_calls_somebody_and_thresholds_are_the_commands(tmp_path):
+def test_a_limiter_that_fails_closed_pages_and_thresholds_come_from_the_command(tmp_path):
     Limiter("search")
     with override_ruleset("search", RULES[2:], failure_mode="closed"):
         call_command("ratelimit_dashboard", str(tmp_path), "search", "--slow", "0.5", verbosity=0)
@@ -169,7 +169,7 @@ def test_a_limiter_that_fails_closed_calls_somebody_and_thresholds_are_the_comma
     assert BYPASSED not in rules
 
 
-def test_divergence_is_told_apart_by_the_edge_of_the_window_as_shares_of_all_comparisons(tmp_path):
+def test_divergence_is_split_by_the_edge_of_the_window_as_shares_of_all_comparisons(tmp_path):
     series = {name.replace('"false"', f'"{edge}"'): value for edge, agreement, value in (
         ("false", "match", 970), ("false", "diverge", 10), ("true", "match", 0), ("true", "diverge", 20)
     ) for name, value in [compared(value, agreement)]}  # fmt: skip

@@ -96,7 +96,7 @@ def test_values_that_a_client_wrote_are_kept_as_digests(redis_client):
     assert (miss["condition"], miss["text"][0]) == ("header.x-key is k", "#")
 
 
-def test_keeping_a_refusal_asks_no_provider_that_the_decision_did_not_ask():
+def test_storing_a_refusal_calls_no_provider_that_the_decision_did_not_call():
     asked = []
     property_provider("decision_test_costly")(lambda request: asked.append(1))
     # In a ruleset of this length, the index finds rules by path. Only their other conditions are evaluated.
@@ -110,7 +110,7 @@ def test_keeping_a_refusal_asks_no_provider_that_the_decision_did_not_ask():
 
 
 @pytest.mark.parametrize("decision", ["", "aaaaaaaa", "AAAAAAA1", "../x", "a" * 500, "é", "*"])
-def test_an_id_that_nothing_stands_under_finds_nothing(decision):
+def test_an_unknown_id_finds_nothing(decision):
     assert decisions.find(decision) is None
 
 
@@ -118,7 +118,7 @@ def test_an_id_that_nothing_stands_under_finds_nothing(decision):
 @pytest.mark.parametrize(
     "pasted", ["{}", " {} ", "RateLimit-Decision: {}", "Reference: {}", '"decision": "{}",', "blocked decision={}"]
 )
-def test_an_id_is_found_with_what_stood_around_it(admin_client, limiter, pasted):
+def test_an_id_is_found_with_its_surrounding_characters(admin_client, limiter, pasted):
     decision = limiter.check({"ip": "203.0.113.7"}).decision
     url = reverse("admin:django_ratelimit_rules_ruleset_explain")
     page = admin_client.get(url, {"decision": pasted.format(decision)}).content.decode()
@@ -127,7 +127,7 @@ def test_an_id_is_found_with_what_stood_around_it(admin_client, limiter, pasted)
 
 
 @pytest.mark.parametrize("kept", [b"", b"{", b"[]", b"\xff", b"3", json.dumps("x").encode()])
-def test_what_somebody_else_wrote_there_reads_as_nothing(limiter, redis_client, kept):
+def test_foreign_data_is_ignored(limiter, redis_client, kept):
     result = limiter.check({"ip": "203.0.113.7"})
     [key] = redis_client.keys("*decision*")
     redis_client.set(key, kept)
@@ -152,7 +152,7 @@ def test_a_refusal_carries_its_id_in_body_header_and_log_line(limiter, caplog, a
     assert line.endswith(f" decision={decision}")
 
 
-def test_with_headers_switched_off_the_id_stands_in_the_body_alone(limiter, settings):
+def test_with_headers_switched_off_the_id_is_only_in_the_body(limiter, settings):
     settings.RATELIMIT_RULES_HEADERS = "off"
     response = rate_limited("search")(lambda request: None)(RequestFactory().get("/"))
     assert sorted(response.headers) == ["Cache-Control", "Content-Type"]
@@ -173,14 +173,14 @@ FOREIGN = [b"", b"{}", b"[]", b"null", b"7", b'{"rules": 7}', b'{"at": 1, "rules
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda text: repr(text[:24]))
-def test_what_others_wrote_under_an_id_is_nothing(admin_client, redis_client, foreign):
+def test_foreign_data_under_an_id_is_ignored(admin_client, redis_client, foreign):
     redis_client.set(":1:rl:decision:abcdefgh", foreign)
     assert decisions.find("abcdefgh") is None
     page = admin_client.get(reverse("admin:django_ratelimit_rules_ruleset_explain") + "?decision=abcdefgh")
     assert (page.status_code, "Nothing is kept under" in page.content.decode()) == (200, True)
 
 
-def test_a_refusal_that_somebody_touched_is_nothing(redis_client):
+def test_a_changed_refusal_is_not_shown(redis_client):
     with override_ruleset("search", [Rule("none", limit=0, period=60)]):
         decision = Limiter("search").check({}).decision
     assert decisions.find(decision)["limiter"] == "search"

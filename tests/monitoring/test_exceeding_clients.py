@@ -52,7 +52,7 @@ def test_each_client_that_exceeded_counts_once_for_each_rule(limiter):
     }
 
 
-def test_processes_are_told_together_and_one_client_of_two_counts_once():
+def test_processes_are_summed_and_one_client_of_two_counts_once():
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings"}
     for _ in range(2):
         subprocess.run([sys.executable, "-c", PROCESS], env=environment, check=True)
@@ -72,7 +72,7 @@ def test_an_hour_later_a_client_is_forgotten(limiter, redis_client):
     assert redis_client.zscore(key, "before") is None
 
 
-def test_whatever_the_number_of_clients_memory_is_bounded(limiter, redis_client, monkeypatch):
+def test_memory_is_bounded_for_any_number_of_clients(limiter, redis_client, monkeypatch):
     monkeypatch.setattr(exceeding_clients, "MOST", 50)
     monkeypatch.setattr(background.tasks[exceeding_clients.write], "called", time.monotonic() + 60)
     with override_ruleset("search", [Rule("all", **COUNTING | {"limit": 0})]):
@@ -129,7 +129,7 @@ def confirmation(admin_client):
 
 
 @pytest.mark.django_db
-def test_a_confirmation_says_how_many_requests_and_clients_a_change_is_about(confirmation, limiter):
+def test_a_confirmation_shows_the_numbers_of_requests_and_clients_of_a_change(confirmation, limiter):
     for number in range(4):
         for _ in range(3):
             limiter.check({"ip": f"203.0.113.{number}"})
@@ -145,7 +145,7 @@ def test_a_confirmation_says_how_many_requests_and_clients_a_change_is_about(con
 
 
 @pytest.mark.django_db
-def test_in_a_dry_run_it_says_what_would_have_been_blocked(confirmation):
+def test_in_a_dry_run_it_shows_the_requests_that_would_have_been_blocked(confirmation):
     rules = [Rule("all", **COUNTING), Rule("together", limit=5, period=60)]
     with override_ruleset("search", rules, mode="dry_run"):
         for number in range(4):
@@ -158,6 +158,6 @@ def test_in_a_dry_run_it_says_what_would_have_been_blocked(confirmation):
 
 
 @pytest.mark.django_db
-def test_without_redis_the_confirmation_says_so(confirmation, limiter, settings):
+def test_without_redis_the_confirmation_reports_it(confirmation, limiter, settings):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     assert "Not known:" in confirmation("switch", "off")

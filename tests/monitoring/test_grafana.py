@@ -39,7 +39,7 @@ def written(tmp_path, db):
 
 
 @override_ruleset("watched", RULES)
-def test_dashboard_reads_as_current_grafana_does_without_a_key_lost_or_a_value_of_another_type(written):
+def test_current_grafana_reads_the_dashboard_without_a_lost_key_or_a_wrong_type(written):
     Limiter("watched")
     board = written("watched")
     assert board["schemaVersion"] == newest_version()
@@ -106,7 +106,7 @@ def test_a_label_narrows_every_query_to_one_site_whatever_its_value_holds(writte
         assert query.count('job="a\\"b\\\\"') == query.count("django_rate_limiter_")
 
 
-def test_an_unknown_limiter_or_no_label_or_a_directory_that_cannot_be_is_said(written, tmp_path):
+def test_an_unknown_limiter_or_an_invalid_label_or_directory_is_reported(written, tmp_path):
     with pytest.raises(CommandError, match="no limiter 'nobody'"):
         written("nobody")
     with pytest.raises(CommandError, match="NAME=VALUE"):
@@ -132,7 +132,7 @@ print(generate_latest().decode())
 """
 
 
-def test_queries_and_alerts_ask_for_the_names_that_a_site_with_a_namespace_serves(tmp_path):
+def test_queries_and_alerts_use_the_names_that_a_site_with_a_namespace_serves(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", NAMESPACED, str(tmp_path)], cwd=ROOT, env=os.environ, capture_output=True, text=True
     )

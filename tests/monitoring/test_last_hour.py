@@ -52,7 +52,7 @@ def live_keys(redis_client) -> list[bytes]:
     return sorted(redis_client.keys("*:live:*"))
 
 
-def test_calls_exceeded_and_blocked_are_told_for_each_rule(limiter):
+def test_calls_exceeded_and_blocked_are_reported_for_each_rule(limiter):
     for _ in range(4):
         limiter.check({"ip": "203.0.113.7"})
     limiter.check({"user": "boss"})
@@ -69,14 +69,14 @@ def test_calls_exceeded_and_blocked_are_told_for_each_rule(limiter):
     assert len(hour.of("unknown").calls) == len(hour.all.calls) == 60
 
 
-def test_in_a_dry_run_all_calls_tell_how_many_would_have_been_refused(limiter):
+def test_in_a_dry_run_the_number_of_would_be_refusals_is_counted(limiter):
     with override_ruleset("search", mode="dry_run"):
         for _ in range(5):
             limiter.check({"ip": "203.0.113.7"})
         assert last_hour.of_limiter("search").all.totals == Totals(5, 3, 0)
 
 
-def test_what_a_replay_counted_is_told_in_the_minutes_that_it_names(limiter):
+def test_counts_of_a_replay_are_shown_in_its_minutes(limiter):
     minute = int(time.time()) // 60 - 30
     for _ in range(7):
         limiter.check({"ip": "203.0.113.7"})
@@ -112,7 +112,7 @@ def test_asynchronous_checks_and_threads_are_all_counted(limiter):
 
 
 @pytest.mark.parametrize("metrics_files", [False, True])
-def test_processes_are_told_together_also_those_that_ended(metrics_files, tmp_path):
+def test_processes_are_summed_including_ended_ones(metrics_files, tmp_path):
     command = [sys.executable, "-c", PROCESS]
     environment = os.environ | ({"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)} if metrics_files else {})
     processes = [
@@ -147,7 +147,7 @@ def test_a_check_itself_writes_nothing_but_its_counters(limiter, redis_client, m
     assert live_keys(redis_client) == []
 
 
-def test_what_is_kept_is_one_small_hash_a_minute_for_two_hours(limiter, redis_client):
+def test_the_stored_data_is_one_small_hash_a_minute_for_two_hours(limiter, redis_client):
     for number in range(200):
         limiter.check({"ip": f"203.0.113.{number}"})
     last_hour.write()
@@ -170,7 +170,7 @@ def live_key(redis_client, limiter, minute: int) -> str:
 
 
 @pytest.mark.parametrize("field", [b"all:calls", b"", b":", b"\xff", b"all:calls:x", b"what"])
-def test_what_others_wrote_there_does_no_harm(limiter, redis_client, field):
+def test_foreign_data_does_no_harm(limiter, redis_client, field):
     limiter.check({"ip": "203.0.113.7"})
     last_hour.write()
     [key] = live_keys(redis_client)[-1:]
@@ -191,7 +191,7 @@ def test_without_redis_nothing_is_lost_for_an_hour_and_no_more_is_kept(limiter, 
     assert last_hour.of_limiter("search").all.totals == Totals(1, 0, 0)
 
 
-def test_switched_off_nothing_is_counted_written_or_told(limiter, settings, redis_client):
+def test_switched_off_nothing_is_counted_written_or_reported(limiter, settings, redis_client):
     settings.RATELIMIT_RULES_LIVE = False
     limiter.check({"ip": "203.0.113.7"})
     last_hour.write()

@@ -148,7 +148,7 @@ def test_a_call_without_the_property_that_is_counted_by_its_values_is_a_warning_
 
 
 @pytest.mark.parametrize("name", ["header.authorization", "cookie.sid", "post.password", "json.token", "query.key"])
-def test_what_a_client_wrote_never_enters_a_line(lines, name):
+def test_client_written_values_never_enter_a_line(lines, name):
     check([limit(characteristics=[name], limit=0)], {name: HOSTILE})
     check([limit(characteristics=[name], limit=0)], {name: "s3cret"})
     assert len(lines()) == 2
@@ -164,7 +164,7 @@ def test_values_of_other_kinds_stay_on_one_physical_line(lines, name):
     assert len(line.splitlines()) == 1
 
 
-def test_failure_is_one_line_whatever_the_error_says(lines):
+def test_failure_is_one_line_for_any_error_message(lines):
     for _ in range(3):
         log_failure(FailureEvent("api", CountersUnavailable("a\nb\u2028c\x00" + "d" * 10_000), FailureMode.OPEN))
     (line,) = lines()
@@ -198,7 +198,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("url", ["/view/", "/async/"])
-def test_lines_inside_a_request_carry_what_its_limiters_said(filtered, url):
+def test_lines_inside_a_request_carry_the_results_of_its_limiters(filtered, url):
     with override_ruleset("api", RULES):
         Client().get(url)
     assert filtered("tests.site") == ["api:shadow:exceeded,api:rule:allow"]
@@ -212,7 +212,7 @@ async def test_lines_inside_a_request_carry_it_under_asgi(filtered):
     assert filtered("tests.site") == ["api:shadow:exceeded,api:rule:allow"] * 2
 
 
-def test_djangos_own_request_line_tells_which_rule_blocked(filtered):
+def test_djangos_own_request_line_names_the_rule_that_blocked(filtered):
     with override_ruleset("api", RULES):
         Client().get("/view/")
         Client().get("/view/")
@@ -236,7 +236,7 @@ def test_lines_outside_of_requests_carry_an_empty_text(filtered):
     assert filtered("tests.site") == ["api:shadow:exceeded,api:rule:allow", "", "", ""]
 
 
-def test_filter_can_stand_in_the_logging_setting():
+def test_filter_works_in_the_logging_setting():
     """Django creates the filter before the apps are ready."""
     program = """
 import django, logging

@@ -34,7 +34,7 @@ def counted() -> dict[str, float]:
 
 
 @pytest.mark.parametrize("algorithm", ["fixed_window", "sliding_window", "token_bucket"])
-def test_the_eighth_of_ten_calls_is_told_and_no_other(told, algorithm):
+def test_only_the_eighth_of_ten_calls_sends_the_signal(told, algorithm):
     before = counted().get("all", 0)
     with override_ruleset("near", [Rule("all", algorithm=algorithm, **BY_USER | {"period": 86_400 * 365})]):
         for _ in range(14):
@@ -45,7 +45,7 @@ def test_the_eighth_of_ten_calls_is_told_and_no_other(told, algorithm):
     assert told[0][3].endswith("7")
 
 
-async def test_an_asynchronous_check_tells_it_too(told):
+async def test_an_asynchronous_check_sends_the_signal_too(told):
     with override_ruleset("near", [Rule("all", **BY_USER)]):
         for _ in range(9):
             await Limiter("near").acheck({"user": 7})
@@ -53,14 +53,14 @@ async def test_an_asynchronous_check_tells_it_too(told):
 
 
 @pytest.mark.parametrize(("warn_at", "at"), [(50, 5), (75, 8), (100, 10), (1, 1)])
-def test_a_rule_says_at_which_share(told, warn_at, at):
+def test_a_rule_sets_the_share(told, warn_at, at):
     with override_ruleset("near", [Rule("all", warn_at=warn_at, **BY_USER)]):
         for _ in range(12):
             Limiter("near").check({"user": 7})
     assert [said[1] for said in told] == [at]
 
 
-def test_a_rule_may_never_tell_and_one_of_distinct_values_does_not(told):
+def test_a_rule_may_send_no_signal_and_a_rule_of_distinct_values_sends_none(told):
     rules = [Rule("quiet", warn_at=0, **BY_USER), Rule("distinct", count_distinct="path", **BY_USER)]
     with override_ruleset("near", rules):
         for number in range(12):
@@ -68,7 +68,7 @@ def test_a_rule_may_never_tell_and_one_of_distinct_values_does_not(told):
     assert told == []
 
 
-def test_a_cost_that_leaps_over_the_mark_tells_it_once(told):
+def test_a_cost_that_passes_the_threshold_sends_the_signal_once(told):
     with override_ruleset("near", [Rule("all", **BY_USER)]):
         for cost in (5, 4, 0, 1):
             Limiter("near").check({"user": 7}, cost=cost)
@@ -83,7 +83,7 @@ def test_a_call_that_another_rule_refuses_takes_no_counter_there(told):
     assert [said[:2] for said in told] == [("all", 8)]
 
 
-def test_looking_tells_nothing(told):
+def test_peeking_sends_no_signal(told):
     with override_ruleset("near", [Rule("all", **BY_USER)]):
         for _ in range(8):
             Limiter("near").check({"user": 7})
@@ -93,7 +93,7 @@ def test_looking_tells_nothing(told):
     assert told == []
 
 
-def test_a_charge_and_a_rule_by_outcome_tell_it_when_they_are_charged(told):
+def test_a_charge_and_a_rule_by_outcome_send_the_signal_when_they_are_charged(told):
     rules = [Rule("failed", response={"status": 401}, **BY_USER | {"limit": 5}), Rule("all", **BY_USER)]
     limiter = Limiter("near")
     with override_ruleset("near", rules):
@@ -104,7 +104,7 @@ def test_a_charge_and_a_rule_by_outcome_tell_it_when_they_are_charged(told):
     assert [said[:3] for said in told] == [("failed", 4, 5), ("all", 24, 10)]
 
 
-def test_a_dry_run_a_log_rule_and_counters_of_this_process_tell_it(told, settings):
+def test_a_dry_run_a_log_rule_and_counters_of_this_process_send_the_signal(told, settings):
     rules = [Rule("shadow", action="log", **BY_USER | {"limit": 5}), Rule("all", **BY_USER)]
     with override_ruleset("near", rules, mode="dry_run"):
         for _ in range(9):

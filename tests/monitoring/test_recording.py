@@ -32,7 +32,7 @@ def recorded() -> list[dict]:
     return [json.loads(line) for lines in recording.lines() for line in lines]
 
 
-def test_time_limiter_and_identifier_are_kept_and_what_clients_wrote_as_digests():
+def test_time_limiter_and_identifier_are_kept_with_client_values_as_digests():
     before = time.time()
     Limiter("search", properties=["team"]).check({"ip": "203.0.113.7", "user": 7, "team": "red", "header.x-key": "ABC"})
     (entry,) = recorded()
@@ -91,7 +91,7 @@ def test_addresses_of_one_network_are_one_client(settings):
 
 def test_a_request_is_recorded_without_touching_its_session():
     def user():
-        raise AssertionError("nobody asked for the user")
+        raise AssertionError("the user was loaded without need")
 
     request = RequestFactory().get("/a?q=secret", headers={"X-Key": "ABC", "Cookie": "sid=1"}, REMOTE_ADDR="192.0.2.1")
     request.user = SimpleLazyObject(user)
@@ -102,7 +102,7 @@ def test_a_request_is_recorded_without_touching_its_session():
     assert entry["identifier"] == {"ip": "192.0.2.1", "method": "GET", "path": "/a", "host": "testserver"}
 
 
-def test_a_user_that_a_rule_asked_for_is_recorded():
+def test_a_user_that_a_rule_read_is_recorded():
     request = RequestFactory().get("/")
     request.user = AnonymousUser()
     with override_ruleset("search", [Rule("all", characteristics=["user"], limit=5, period=60)]):
@@ -133,14 +133,14 @@ def test_the_record_is_capped_and_expires(settings, redis_client):
     assert 0 < redis_client.ttl(stream(redis_client)) <= recording.KEPT_SECONDS
 
 
-def test_what_processes_wrote_in_turn_is_read_in_the_order_of_time():
+def test_entries_of_several_processes_are_read_in_the_order_of_time():
     for times in ([300, 302], [299, 301]):
         lines = [f'{{"time":{time},"limiter":"search","identifier":{{}}}}' for time in times]
         current().log(recording.STREAM, lines, 100, 60)
     assert [entry["time"] for entry in recorded()] == [299, 300, 301, 302]
 
 
-def test_what_waits_is_bounded(monkeypatch):
+def test_the_queue_is_bounded(monkeypatch):
     monkeypatch.setattr(recording, "MOST_WAITING", 3)
     for number in range(10):
         Limiter("search").check({"ip": f"203.0.113.{number}"})

@@ -33,7 +33,7 @@ AT_ONCE = {"gunicorn sync": 1, "gunicorn gthread": THREADS, "gunicorn preloaded"
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_totals_and_metrics_are_exact_over_all_processes_and_sockets_are_nobody_elses(site, tmp_path, server):
+def test_totals_and_metrics_are_exact_over_all_processes_and_sockets_are_not_shared(site, tmp_path, server):
     command = [part.format(port=site.port) for part in SERVERS[server]]
     site.start(*command, PROMETHEUS_MULTIPROC_DIR=str(tmp_path), RATELIMIT_TEST_ASK_EARLY="1")
     site.wait_for_answers()
@@ -67,7 +67,7 @@ def test_a_worker_that_replaces_another_counts_on(site, tmp_path):
     site.stop()
 
 
-def test_runserver_starts_again_when_a_file_changes_and_leaves_nothing_behind(site, tmp_path):
+def test_runserver_starts_again_when_a_file_changes_and_leaves_no_process(site, tmp_path):
     settings = tmp_path / "reloaded_settings.py"
     settings.write_text("from tests.processes.settings import *\n")
     site.start(

@@ -66,7 +66,7 @@ def test_a_log_that_could_be_of_several_limiters_needs_one_named(rules, tmp_path
     assert "search: 410 of" in run("--rules", str(file), "--traffic", str(LOG), "--limiter", "search")
 
 
-def test_what_cannot_be_read_is_said_without_a_traceback(rules, tmp_path):
+def test_unreadable_input_is_reported_without_a_traceback(rules, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("site: [{name: x}]")
     with pytest.raises(CommandError, match=r"bad\.yaml:1"):
@@ -117,7 +117,7 @@ def test_our_own_record_is_replayed(settings, rules):
     assert "SECRET" not in said
 
 
-def test_a_redis_that_is_away_is_said_without_a_traceback(settings, rules):
+def test_an_unavailable_redis_is_reported_without_a_traceback(settings, rules):
     settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     with pytest.raises(CommandError, match="redis: "):
         run("--rules", rules, "--traffic", "redis")

@@ -176,7 +176,7 @@ def test_a_replay_of_plain_calls_decides_as_the_engine_does(ruleset, traffic):
 
 
 @pytest.mark.parametrize("kind", ["fixed_window", "sliding_window", "token_bucket", "distinct"])
-def test_what_a_later_rule_refuses_is_charged_to_none_before_it(kind):
+def test_a_call_that_a_later_rule_refuses_is_charged_to_no_earlier_rule(kind):
     options = {"count_distinct": "path"} if kind == "distinct" else {"algorithm": kind}
     ruleset = Ruleset(
         "side", (Rule("first", limit=3, period=60, **options), Rule("second", limit=1, period=1)), keys=KeyWriter(b"")

@@ -43,7 +43,7 @@ def test_an_identifier_or_the_other_fields_are_the_properties():
 
 
 @pytest.mark.parametrize("torn", ['fier": {"user": 1}}', "x" * 2000, "# recorded on Monday\n"])
-def test_a_file_whose_first_line_is_bad_is_read_as_what_the_others_are(torn):
+def test_a_file_with_a_bad_first_line_gets_its_format_from_the_other_lines(torn):
     lines = [{"time": second, "user": second} for second in range(3)]
     reader = reading(torn, *lines)
     assert told(reader, "user") == ["0", "1", "2"]
@@ -66,7 +66,7 @@ def test_text_is_utf_8():
     assert told(reading('{"time": 1, "user": "é"}'), "user") == ["é"]
 
 
-def test_what_no_rule_asks_for_is_not_told():
+def test_properties_that_no_rule_needs_are_not_read():
     assert reading({"time": 1, "path": "/"}).source("path") is None
 
 

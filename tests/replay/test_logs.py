@@ -35,7 +35,7 @@ def told(text: str, name: str) -> Any:
     return source.read(batch.columns[source.column][0])
 
 
-def test_many_lines_at_once_read_as_each_of_them_does():
+def test_many_lines_at_once_give_the_same_facts_as_single_lines():
     lines = LOG.read_text("latin-1").rstrip("\n").split("\n")
     reader = AccessLog(io.BytesIO())
     at_once = reader._at_once("\n".join(lines), len(lines))
@@ -72,7 +72,7 @@ def test_an_odd_line_among_plain_ones_is_read_alone(line):
     assert [number for number, _ in reader.bad.shown] == [2] * reader.bad.total
 
 
-def test_every_fact_of_a_line_is_told():
+def test_every_fact_of_a_line_is_read():
     assert told(LINE, "ip") == "192.0.2.7"
     assert told(LINE, "method") == "GET"
     assert told(LINE, "path") == "/a b"
@@ -86,7 +86,7 @@ def test_every_fact_of_a_line_is_told():
     assert AccessLog(io.BytesIO()).source("post.email") is None
 
 
-def test_facts_read_as_the_limiter_would_have_them():
+def test_facts_have_the_same_form_as_in_the_limiter():
     assert told(LINE.replace("GET", "HEAD"), "method") == "GET"
     assert told(LINE.replace("192.0.2.7", "::ffff:192.0.2.7"), "ip") == "192.0.2.7"
     assert told(LINE.replace("- -", "- jane"), "user") == "jane"
@@ -99,7 +99,7 @@ def test_facts_read_as_the_limiter_would_have_them():
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_paths_are_resolved_where_a_rule_asks_for_it():
+def test_paths_are_resolved_if_a_rule_needs_it():
     item = LINE.replace("/a%20b", "/item/7/")
     assert told(LINE, "route") == "page"
     assert told(item, "route") == "item/<int:pk>/"
@@ -108,7 +108,7 @@ def test_paths_are_resolved_where_a_rule_asks_for_it():
     assert told(LINE.replace("/a%20b", "/none"), "route") is None
 
 
-def test_times_are_told_in_every_zone_and_across_its_change():
+def test_times_are_read_in_every_zone_and_across_its_change():
     text = "\n".join(LINE.replace("10:05:03 +0000", time) for time in ("12:05:03 +0200", "11:05:04 +0100")) + "\n"
     _, (batch,) = read(text)
     assert [datetime.fromtimestamp(time / 1000, UTC).isoformat() for time in batch.times] == [

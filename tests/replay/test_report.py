@@ -86,7 +86,7 @@ def test_the_result_of_real_traffic():
     }
 
 
-def test_who_was_blocked_when_and_for_how_long_in_real_traffic():
+def test_blocked_clients_of_real_traffic_with_time_and_duration():
     (only,) = of_log(ruleset(*SITE)).replays
     refusal, blocked = only.heaviest(1)[0]
     # The window began with the client's first nameless request at 12:05:01. The 21st came 26 seconds later.
@@ -123,7 +123,7 @@ def test_real_traffic_is_counted_as_by_hand():
     assert {refusal.who: blocked.calls for refusal, blocked in only.draft.blocked.items()} == refused
 
 
-def test_the_difference_from_the_live_rules_is_told_by_rule_and_client():
+def test_the_difference_from_the_live_rules_is_shown_by_rule_and_client():
     tighter = [rule.with_changes(limit=60) if rule.name == "clients" else rule for rule in SITE]
     report = of_log(ruleset(*SITE[:-1], Rule("renamed", limit=10**6, period=1)), ruleset(*tighter))
     (only,) = report.replays
@@ -138,12 +138,12 @@ def test_the_difference_from_the_live_rules_is_told_by_rule_and_client():
     assert "gone" in next(line for line in said.splitlines() if line.startswith("clients"))
 
 
-def test_rules_that_block_the_same_are_said_to():
+def test_rules_that_block_the_same_are_reported_as_equal():
     report = of_log(ruleset(*SITE), ruleset(*SITE))
     assert "The live rules block the same requests." in printed(report)
 
 
-def test_a_dry_run_blocks_nobody_unless_it_is_enforced():
+def test_a_dry_run_blocks_no_request_unless_it_is_enforced():
     draft = ruleset(Rule("all", limit=1, period=60), mode=Mode.DRY_RUN)
     assert numbers(of_log(draft))["all"] == (9999, 9999 - len(windows_of_all()), 0)
     assert "--enforce" in printed(of_log(draft))
@@ -193,19 +193,19 @@ def test_requests_of_several_limiters_meet_their_own_rules():
     assert "5 requests of other limiters" in printed(report)
 
 
-def test_what_the_traffic_does_not_tell_is_named_with_its_rules():
+def test_properties_that_the_traffic_lacks_are_named_with_their_rules():
     report = of_log(ruleset(Rule("accounts", characteristics=["post.email", "user"], limit=5, period=60)))
     assert report.replays[0].untold == {"post.email": ["accounts"]}
     assert "does not contain post.email, so it is treated as missing (accounts)" in printed(report)
 
 
-def test_what_no_json_line_says_is_named_like_what_a_log_cannot_say():
+def test_properties_that_json_lines_lack_are_named_like_those_that_a_log_lacks():
     rule = Rule("accounts", characteristics=["post.email|lower", "user", "team"], limit=5, period=60)
     report = of_lines([{"time": 1, "user": 7}, {"time": 2, "post.email": "A@b"}], ruleset(rule))
     assert report.replays[0].untold == {"team": ["accounts"]}
 
 
-def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charged_by_it():
+def test_an_unrecorded_response_is_named_with_the_rules_charged_by_it():
     rules = [
         Rule("failures", characteristics=["ip"], limit=5, period=60, response={"status": 401, "login": "failed"}),
         Rule("errors", characteristics=["ip"], limit=5, period=60, response={"status": 500}),
@@ -222,7 +222,7 @@ def test_an_answer_that_the_traffic_does_not_tell_is_named_with_the_rules_charge
     assert told.replays[0].untold == {"the response's login": ["failures"]}
 
 
-def test_a_computed_limit_is_asked_once_and_one_that_needs_a_request_left_out():
+def test_a_computed_limit_is_called_once_and_left_out_if_it_needs_a_request():
     draft = ruleset(
         Rule("computed", limit=lambda: 5, period=60), Rule("asks", limit=lambda request: request.limit, period=60)
     )
@@ -252,5 +252,5 @@ def test_no_client_writes_to_the_operators_terminal(bad):
     said.encode()
 
 
-def test_no_traffic_is_said_to_be_none():
+def test_missing_traffic_is_reported():
     assert "No request was read." in printed(of_lines([], ruleset(*SITE)))

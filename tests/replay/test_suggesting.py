@@ -90,7 +90,7 @@ def test_only_the_limiters_own_calls_are_measured():
     assert measured(lines, BY_IP)[0].calls == 2
 
 
-def test_live_counters_are_told_as_they_stand():
+def test_live_counters_are_reported_as_they_are():
     found = of_counters(BY_IP, [3, 0, 1, 1.5])
     assert (found.busiest, found.calls, found.percentile(50)) == ([1, 2, 3], 6, 2)
 
@@ -102,7 +102,7 @@ def run(*arguments: str, **options: Any) -> str:
 
 
 @pytest.mark.django_db
-def test_the_command_names_what_the_traffic_does_not_tell():
+def test_the_command_names_properties_that_the_traffic_lacks():
     said = run("--traffic", str(LOG), "--by", "post.email", "--period", "1d")
     assert "This traffic does not contain post.email, so it is treated as missing." in said
     assert "9,999 calls of 1 client in 4 windows." in said
@@ -152,7 +152,7 @@ def test_a_log_rules_live_counters_suggest_a_limit():
         (["--traffic", str(LOG), "--rules", "/none.yaml", "--rule", "x"], "none.yaml"),
     ],
 )
-def test_what_cannot_be_measured_is_said_without_a_traceback(arguments, reason):
+def test_unmeasurable_input_is_reported_without_a_traceback(arguments, reason):
     shadow = Rule("shadow", action="log", characteristics=["ip"], limit=2, period=3600)
     with override_ruleset("site", [shadow]), pytest.raises(CommandError, match=reason):
         run(*arguments)

@@ -59,14 +59,14 @@ def test_off_without_quotes_is_the_mode_off(tmp_path):
     assert read(written(tmp_path, "search: {mode: off}"))["search"].mode == "off"
 
 
-def test_what_yaml_reads_as_it_is_meant_is_read(tmp_path):
+def test_yaml_with_the_intended_types_is_read(tmp_path):
     text = "search: [{name: a, action: skip, enabled: no, match: {is_staff: yes, header.x: ['NO', '010', 0, True]}}]"
     (rule,) = read(written(tmp_path, text))["search"].rules
     assert (rule.enabled, rule.match) == (False, {"is_staff": True, "header.x": ["NO", "010", 0, True]})
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}"])
-def test_an_empty_file_says_nothing(tmp_path, text):
+def test_an_empty_file_has_no_rules(tmp_path, text):
     assert read(written(tmp_path, text)) == {}
 
 
@@ -149,7 +149,7 @@ def test_the_file_is_the_highest_tier_and_followed_when_it_changes(tmp_path, set
 
 
 @pytest.mark.django_db
-def test_what_no_announcement_tells_of_is_found_in_time_whatever_refresh_seconds_say(tmp_path, settings, monkeypatch):
+def test_an_unannounced_change_is_found_in_time_with_any_refresh_seconds(tmp_path, settings, monkeypatch):
     monkeypatch.setattr(background, "LONGEST_SLEEP", 0.1)
     path = written(tmp_path, "edited: [{name: r, limit: 1, period: 60}]\n")
     settings.RATELIMIT_RULES_FILE = str(path)
@@ -162,7 +162,7 @@ def test_what_no_announcement_tells_of_is_found_in_time_whatever_refresh_seconds
 
 
 @pytest.mark.django_db
-def test_a_file_that_is_read_before_the_first_check_does_not_stand_for_the_admins_rules(tmp_path, settings):
+def test_a_file_that_is_read_before_the_first_check_does_not_replace_the_admins_rules(tmp_path, settings):
     settings.RATELIMIT_RULES_FILE = str(written(tmp_path, GOOD))
     ruleset = models.Ruleset.objects.create(name="feeds")
     models.Rule.objects.create(ruleset=ruleset, name="from_the_admin", limit=1, period=60)

@@ -73,7 +73,7 @@ def test_limiters_without_rules_and_rules_without_a_limiter_are_found():
         call_command("ratelimit_check", "other")
 
 
-def test_a_row_that_reads_as_no_rule_is_an_error():
+def test_a_row_that_is_no_valid_rule_is_an_error():
     Limiter("search")
     ruleset = Ruleset.objects.create(name="search")
     Rule.objects.create(ruleset=ruleset, name="broken", **COUNTING | {"match": {"path": {"regex": "("}}})

@@ -46,7 +46,7 @@ def test_each_change_is_a_version_and_the_ruleset_knows_its_number():
     assert "limit: 1\n" in text
 
 
-def test_what_was_there_before_and_what_changed_behind_our_back_are_kept_as_nobodys():
+def test_earlier_rows_and_direct_changes_of_the_database_are_kept_without_an_author():
     ruleset = Ruleset.objects.create(name="search")
     Rule.objects.create(ruleset=ruleset, name="per_user", limit=7, period=60)
     apply(ONE)
@@ -60,7 +60,7 @@ def test_what_was_there_before_and_what_changed_behind_our_back_are_kept_as_nobo
     ]
 
 
-def test_a_version_reads_back_as_what_was_stored():
+def test_a_version_reads_back_unchanged():
     apply(
         ONE.replace("limit: 1,", 'limit: 1, description: "two\\n    - lines",').replace(
             "search:", "search: {mode: off, rules:"
@@ -72,7 +72,7 @@ def test_a_version_reads_back_as_what_was_stored():
     assert history.plain(None) == {}
 
 
-def test_restoring_makes_a_new_version_that_says_what_the_old_one_said():
+def test_restoring_makes_a_new_version_with_the_old_content():
     apply(ONE)
     apply(TWO)
     first = RulesetVersion.objects.get(number=1)
@@ -104,7 +104,7 @@ def test_a_version_that_can_no_longer_be_read_is_refused_and_nothing_changes():
     assert Rule.objects.get().limit == 1
 
 
-def test_what_the_author_may_not_do_is_taken_back_whole():
+def test_a_change_without_permission_is_undone_completely():
     apply(ONE)
 
     def refuse(before, after):

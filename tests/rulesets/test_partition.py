@@ -71,7 +71,7 @@ def test_the_file_states_it_and_a_fault_has_its_line(db, settings, tmp_path):
             read_text(TEXT.replace("partition_by: user", f"partition_by: {wrong}"), "rules.yaml")
 
 
-def test_text_goes_through_the_database_and_changes_are_told(db):
+def test_text_goes_through_the_database_and_changes_are_listed(db):
     ruleset_text.write(ruleset_text.load(TEXT, "rules.yaml"))
     assert rulesets.get("search").partition_by == "user"
     exported = ruleset_text.dump(ruleset_text.stored(["search"]))

@@ -106,7 +106,7 @@ def test_a_bad_row_disables_itself_alone_and_is_reported_once(ruleset, caplog):
 
 
 @pytest.mark.django_db
-def test_tiers_hide_each_other_by_name_and_tell_where_a_rule_came_from(ruleset):
+def test_tiers_hide_each_other_by_name_and_report_a_rules_source(ruleset):
     Limiter("edited", rules=[{"name": "per_user", **COUNTING}, {"name": "from_code", **COUNTING}])
     assert effective("edited") == [("per_user", "admin"), ("from_code", "code")]
 

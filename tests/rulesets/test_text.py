@@ -80,7 +80,7 @@ def file(tmp_path):
     return written
 
 
-def test_what_is_applied_is_exported_byte_for_byte_and_planning_it_again_changes_nothing(file):
+def test_applied_text_is_exported_byte_for_byte_and_planning_it_again_changes_nothing(file):
     path = file(CANONICAL)
     code, shown = plan(path)
     assert code == 2
@@ -121,7 +121,7 @@ def test_a_ruleset_that_there_is_not_is_no_empty_export():
         run("ratelimit_export", "serach")
 
 
-def test_a_plan_says_what_would_change_in_lines_that_people_read(file):
+def test_a_plan_lists_the_changes_in_readable_lines(file):
     run("ratelimit_apply", file(CANONICAL))
     changed = (
         CANONICAL.replace("mode: dry_run", "mode: enforce")
@@ -226,7 +226,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("field", ERRORS)
-def test_what_the_linter_calls_an_error_is_neither_applied_nor_imported(file, admin_client, field):
+def test_errors_of_the_linter_are_neither_applied_nor_imported(file, admin_client, field):
     run("ratelimit_apply", file(CANONICAL))
     before = run("ratelimit_export")
     text = f"other:\n  - {{name: fine, limit: 1, period: 1m}}\n  - {{name: bad, limit: 1, period: 1m, {field}}}\n"
@@ -245,7 +245,7 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path):
         run("ratelimit_plan", str(tmp_path / "none.yaml"))
 
 
-def test_a_row_that_reads_as_no_rule_stands_in_the_text_which_is_refused(file):
+def test_a_row_that_is_no_valid_rule_is_in_the_text_which_is_rejected(file):
     ruleset = Ruleset.objects.create(name="search")
     Rule.objects.create(ruleset=ruleset, name="bad", limit=1, period=60, match={"path": {"regex": "("}})
     text = run("ratelimit_export")
@@ -299,7 +299,7 @@ tiers = st.dictionaries(
 
 @settings(deadline=None)
 @given(tiers)
-def test_whatever_the_rows_say_export_apply_export_is_byte_identical(said):
+def test_export_apply_export_is_byte_identical_for_any_rows(said):
     Ruleset.objects.all().delete()
     for name, fields in said.items():
         ruleset = Ruleset.objects.create(name=name, **{key: fields[key] for key in fields if key != "rules"})

@@ -39,7 +39,7 @@ rules = st.lists(st.dictionaries(keys, values, min_size=1, max_size=4), min_size
 
 
 @given(rules, st.dictionaries(keys, values, max_size=3))
-def test_whatever_is_written_reads_back_and_libyaml_writes_the_same(listed, fields):
+def test_any_written_value_reads_back_and_libyaml_writes_the_same(listed, fields):
     fields = {name: value for name, value in fields.items() if name != "rules"}
     text = yaml_writer.ruleset("search", {**fields, "rules": listed})
     assert canonical(yaml.safe_load(text)) == canonical({"search": {**fields, "rules": listed}})
@@ -55,6 +55,6 @@ def test_a_lone_surrogate_is_written_as_an_escape():
 
 
 @given(values)
-def test_a_value_stands_on_one_line(value):
+def test_a_value_is_on_one_line(value):
     assert "\n" not in yaml_writer.inline(value)
     assert canonical(yaml.safe_load(f"[{yaml_writer.inline(value)}]")) == canonical([value])

@@ -110,7 +110,7 @@ def test_the_export_has_the_same_bytes(upgraded):
     assert export() == SITE["export"]
 
 
-def test_every_version_says_what_it_said_and_none_is_lost(upgraded):
+def test_every_version_keeps_its_content_and_no_version_is_lost(upgraded):
     versions = {version.pk: version for version in RulesetVersion.objects.all()}
     assert versions.keys() == upgraded.keys()
     for pk, text in upgraded.items():
@@ -162,7 +162,7 @@ def test_the_upgrade_is_no_change_of_a_ruleset(upgraded):
     assert [(version.ruleset, version.action) for version in new] == [("unversioned", history.FIRST)]
 
 
-def test_counters_go_on(upgraded, counters):
+def test_counters_continue(upgraded, counters):
     for name, before in SITE["used"].items():
         evaluations = Limiter(name).peek(SITE["identifier"]).evaluations
         assert [[each.rule, each.used, each.exceeded] for each in evaluations] == before, name
