@@ -13,7 +13,7 @@ import pytest
 
 from django_ratelimit_rules import Limiter, Rule, rulesets
 from django_ratelimit_rules.counters.aliases import current, of_alias
-from django_ratelimit_rules.engine import Algorithm
+from django_ratelimit_rules.engine.algorithms import ALGORITHMS
 from django_ratelimit_rules.monitoring import decisions, exceeding_clients, last_hour
 from django_ratelimit_rules.runtime.clock import clock as process_clock
 from django_ratelimit_rules.testing import moved_clock, override_ruleset, reset, reset_counters
@@ -35,7 +35,7 @@ def blocked(user: object = 1) -> bool:
     return api.check({"user": user}).blocked
 
 
-@pytest.mark.parametrize("algorithm", Algorithm)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_call_is_allowed_after_the_clock_has_moved_by_its_retry_after(algorithm, keys):
     with override_ruleset("api", [Rule("r", **ONE | {"algorithm": algorithm})]), moved_clock(START) as clock:
         assert not blocked()
