@@ -120,7 +120,10 @@ class Cluster:
             node.ask("CLUSTER ADDSLOTSRANGE", start, end - 1)
         for node in others:
             first.ask("CLUSTER MEET", "127.0.0.1", node.port, node.bus_port)
-        wait_until(lambda: all(self._known(node) == len(self.nodes) for node in self.nodes), what="the nodes to meet")
+        wait_until(
+            lambda: all(self._known(node) == len(self.nodes) for node in self.nodes),
+            what="all nodes to know one another",
+        )
         for master, replica in zip(self.nodes[:MASTERS], self.nodes[MASTERS:], strict=True):
             replica.ask("CLUSTER REPLICATE", master.id())
         self.wait_until_well()
@@ -243,7 +246,7 @@ class Watched:
         first, second = self.servers
         wait_until(lambda: first.answers() and second.answers(), what="two servers")
         second.ask("REPLICAOF", "127.0.0.1", first.port)
-        wait_until(lambda: first.ask("ROLE")[2], what="the replica to be in step")
+        wait_until(lambda: first.ask("ROLE")[2], what="the replica to be in sync")
         self.sentinels += [self._sentinel(self._folder / str(number)) for number in range(3)]
         wait_until(lambda: all(self._knows_all(node) for node in self.sentinels), what="the Sentinels to know all")
 

@@ -77,7 +77,7 @@ def test_enforce_raises_with_the_result():
 
 
 @override_ruleset("api", [PER_USER])
-async def test_the_asynchronous_twins_answer_alike():
+async def test_the_asynchronous_versions_return_the_same():
     assert (await api.acheck({"user": 1})).action == "allow"
     await api.acharge({"user": 1}, 1)
     assert (await api.apeek({"user": 1})).blocked

@@ -192,7 +192,7 @@ async def test_asgi_check_runs_on_the_event_loop(middleware):
     assert threads == [threading.get_ident()] * 2
 
 
-def test_colour_is_that_of_what_is_inside():
+def test_colour_is_that_of_the_inner_handler():
     async def inside(request):
         return HttpResponse()
 

@@ -100,7 +100,7 @@ def test_a_saved_rule_is_no_duplicate_of_itself(ruleset):
 
 
 @pytest.mark.parametrize("name", ["Search", "1st", "a-b", "x" * 65, "", "search\n"])
-def test_a_ruleset_whose_name_no_limiter_can_have_is_refused_on_the_name(name):
+def test_a_ruleset_with_an_invalid_limiter_name_is_rejected_on_the_name(name):
     with pytest.raises(ValidationError) as caught:
         Ruleset(name=name).full_clean()
     assert list(caught.value.message_dict) == ["name"]
@@ -120,7 +120,7 @@ def test_a_ruleset_whose_name_no_limiter_can_have_is_refused_on_the_name(name):
         {"action": "skip"},
     ],
 )
-def test_the_database_itself_keeps_out_what_no_engine_could_read(ruleset, change):
+def test_the_database_itself_rejects_values_that_no_engine_can_read(ruleset, change):
     rule = Rule.objects.create(ruleset=ruleset, **COUNTING)
     with pytest.raises(IntegrityError), transaction.atomic():
         Rule.objects.filter(pk=rule.pk).update(**change)
@@ -224,14 +224,14 @@ def test_fixtures_with_natural_keys_bring_the_rules_to_another_database(ruleset)
     assert Ruleset.objects.get_by_natural_key("search") == rule.ruleset
 
 
-def test_the_migration_builds_what_the_models_say():
+def test_the_migrations_agree_with_the_models():
     call_command("makemigrations", "django_ratelimit_rules", check=True, dry_run=True, stdout=StringIO())
     assert {"django_ratelimit_rules_rule", "django_ratelimit_rules_ruleset"} <= set(
         connection.introspection.table_names()
     )
 
 
-def test_code_may_write_durations_as_people_do(ruleset):
+def test_code_may_write_durations_as_strings(ruleset):
     rule = Rule.objects.create(ruleset=ruleset, name="timed", limit=1, period="5m", ban_for=timedelta(hours=2))
     rule.refresh_from_db()
     assert (rule.period, rule.ban_for) == (300, 7200)

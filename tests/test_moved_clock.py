@@ -248,7 +248,7 @@ def test_it_decorates_test_cases_as_a_whole():
         moved_clock(START)(object)
 
 
-def test_one_clock_begins_anew_each_time_and_not_twice_at_once():
+def test_one_clock_starts_again_each_time_and_not_twice_at_once():
     clock = moved_clock(START)
     for _ in range(2):
         with clock:

@@ -120,7 +120,7 @@ def test_a_new_ruleset_with_rules_is_saved_as_typed(admin_client):
     assert failed.position < welcome.position
 
 
-def test_the_page_shows_values_as_people_type_them_and_one_sentence_per_rule(page, ruleset):
+def test_the_page_shows_values_as_typed_and_one_sentence_per_rule(page, ruleset):
     Rule.objects.create(
         ruleset=ruleset,
         name="org",

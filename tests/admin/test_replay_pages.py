@@ -49,7 +49,7 @@ def words(page: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page[page.index('id="content-main"') :]))
 
 
-def test_a_draft_over_an_uploaded_log_is_shown_beside_the_live_rules(admin_client):
+def test_a_draft_over_an_uploaded_log_is_compared_with_the_live_rules(admin_client):
     said = words(ask(admin_client, file=log()))
     assert "site: 410 of 9,999 requests would have been blocked (4.10 %)" in said
     assert "From 2015-05-17 05:05:00 to 2015-05-20 16:05:59" in said

@@ -194,7 +194,7 @@ def test_two_conditions_of_one_kind_on_a_property_are_not_written_over_each_othe
     assert Rule.objects.get(name="first").match == {"path": {"prefix": "/a", "suffix": ".json"}}
 
 
-def test_a_bad_pattern_is_answered_beside_the_builder_and_nothing_is_lost(editor):
+def test_a_bad_pattern_is_an_error_at_the_builder_and_nothing_is_lost(editor):
     first = opened(editor, "first")
     first.get_by_role("button", name="When …").click()
     builder = first.locator(".field-match .ratelimit-builder")

@@ -111,7 +111,7 @@ def lose_the_master(master: Node, replica: Node, taken_over: Callable[[], bool],
     ):
         wait_until(lambda: calls.admitted > LIMIT // 10, what="calls")
         master.kill()
-        wait_until(lambda: calls.failed, what="the failure to be felt")
+        wait_until(lambda: calls.failed, what="the first failed call")
         acknowledged = calls.admitted
         kept = replica.kept()
         wait_until(taken_over, what="the replica to take over")

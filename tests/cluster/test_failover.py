@@ -26,11 +26,11 @@ def test_a_hanging_master_is_given_up_and_counting_stays_exact_when_it_comes_bac
     with override_ruleset("hanging", [Rule("all", limit=LIMIT, period=600)], failure_mode="closed"):
         master, replica = cluster.owner_of("{hanging}"), cluster.replica_of("{hanging}")
         before = sum(not limiter.check({}).blocked for _ in range(LIMIT // 10))
-        wait_until(lambda: replica.offset() == master.offset(), what="the replica to be in step")
+        wait_until(lambda: replica.offset() == master.offset(), what="the replica to be in sync")
         master.hang()
         with load("hanging", lambda _: {}, "async") as calls:
             wait_until(lambda: cluster.owner_of("{hanging}", beside=master) is replica, what="the replica to take over")
-            wait_until(lambda: calls.admitted, what="the replica to be asked")
+            wait_until(lambda: calls.admitted, what="the first command to the replica")
             master.resume()
             wait_until(lambda: before + calls.admitted >= LIMIT, 60, "the limit to be reached")
             wait_until(lambda: sum(result.blocked and not result.error for result in calls.results) > 20, what="blocks")
@@ -68,7 +68,7 @@ def test_a_dead_master_stops_no_limiter_of_the_others_and_is_left_alone(partly_c
         assert failed > 20
         # Most calls are answered without a request to a server.
         assert current()._connect().topology.breaker(("127.0.0.1", dead.port)).is_open
-        wait_until(lambda: not Limiter("limiter0").check({}).error, what="the promoted replica to be asked")
+        wait_until(lambda: not Limiter("limiter0").check({}).error, what="the first command to the promoted replica")
 
 
 def test_shared_data_is_found_again_without_any_call(fragile_cluster):

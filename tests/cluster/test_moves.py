@@ -108,7 +108,7 @@ def may_not_migrate(signed_in):
 
 
 @pytest.mark.parametrize("rights", [None, "+@all"], ids=["as anybody", "as a user with a password"])
-def test_a_check_whose_counters_are_on_both_sides_brings_them_together_and_counts(moved, signed_in, rights):
+def test_a_check_with_counters_on_both_servers_migrates_them_and_counts(moved, signed_in, rights):
     if rights:
         signed_in(rights)
     with override_ruleset("split", [BY_USER, BY_TEAM]):
@@ -147,7 +147,7 @@ def test_a_user_who_may_not_migrate_counters_waits_for_the_move(moved, may_not_m
         results = []
         waiting = threading.Thread(target=lambda: results.append(limiter.check({"user": 1, "team": 9})))
         waiting.start()
-        wait_until(lambda: replies(move.source, "TRYAGAIN") > before + 1, what="the check to be put off")
+        wait_until(lambda: replies(move.source, "TRYAGAIN") > before + 1, what="the check to be delayed")
         assert not results
         move.end()
         waiting.join()

@@ -39,7 +39,7 @@ def test_without_a_partition_they_all_lie_on_one(cluster):
 
 
 @pytest.mark.parametrize("user", ["a", "b", "c", "d"])
-async def test_a_partitioned_limiter_decides_as_ever(cluster, user):
+async def test_a_partitioned_limiter_decides_as_without_a_partition(cluster, user):
     with override_ruleset("huge", RULES, partition_by="user"):
         huge, who = Limiter("huge"), {"user": user, "path": "/"}
         assert [(await huge.acheck(who)).blocked for _ in range(6)] == [False] * 5 + [True]

@@ -222,7 +222,7 @@ def test_a_sliding_window_carries_the_largest_cost_over(store):
     assert store.counters.hit([hit])[0].exceeded
 
 
-async def test_the_asynchronous_twins_count_in_the_same_counters(store):
+async def test_the_asynchronous_versions_count_in_the_same_counters(store):
     hit = make_hit(limit=2)
     store.counters.hit([hit])
     assert facts((await store.counters.ahit([hit]))[0]) == (2, 2, False, False)

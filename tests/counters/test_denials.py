@@ -211,7 +211,7 @@ def test_a_reset_by_another_process_is_noticed_within_the_refresh_time(redis_cli
             limiter.check({"user": 1})
         refused(limiter, 3)
         redis_client.delete(*redis_client.keys("*{api}*"))
-        wait_until(lambda: not limiter.check({"user": 1}).blocked, what="the client to be let in", seconds=5)
+        wait_until(lambda: not limiter.check({"user": 1}).blocked, what="the client to be allowed", seconds=5)
 
 
 def test_no_more_refusals_are_kept_than_the_setting_says(settings, asked):

@@ -190,7 +190,7 @@ def test_clear_forgets_only_this_apps_keys(counters, redis_client):
     assert counters.revision()
 
 
-def test_clear_with_an_empty_prefix_leaves_keys_that_only_look_like_ours(settings, counters, redis_client):
+def test_clear_with_an_empty_prefix_leaves_similar_keys(settings, counters, redis_client):
     settings.RATELIMIT_RULES_KEY_PREFIX = ""
     redis_client.set(":1:{other}x", 1)
     counters.hit([make_hit()])

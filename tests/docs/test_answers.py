@@ -34,7 +34,7 @@ def test_the_headers_shown_are_those_that_are_sent(settings):
 
 
 @pytest.mark.django_db
-def test_the_signed_in_user_sees_what_is_used(settings, client, django_user_model):
+def test_the_signed_in_user_sees_the_usage(settings, client, django_user_model):
     serve(settings, *define(TELLING, path=path, urlpatterns=[])["urlpatterns"])
     user = django_user_model.objects.create_user("ada")
     client.force_login(user)

@@ -42,7 +42,7 @@ def test_a_command_for_a_fresh_machine_makes_an_environment_with_an_extra_that_t
     assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
-def test_the_demo_s_command_is_the_one_whose_promises_are_tested():
+def test_the_demo_s_command_is_the_tested_one():
     *_, (script, *arguments) = steps(DEMO)
     assert [sys.executable, str(ROOT / script), *arguments] == test_demo.command()
 
@@ -106,7 +106,7 @@ def test_the_rooms_of_the_table_are_the_packages_and_modules_that_are_there():
     assert all(find_spec(f"django_ratelimit_rules.{name}") for name in named)
 
 
-def test_the_seven_lines_name_what_there_is_in_the_order_of_a_check():
+def test_the_seven_lines_name_existing_parts_in_the_order_of_a_check():
     source = (ROOT / "django_ratelimit_rules" / "limiter.py").read_text("utf-8")
     check = re.split(r"\n    (?:async )?def ", source.partition("    def _check(")[2])[0]
     nouns = re.findall(r"─▶ (\w+)", SEVEN_LINES)

@@ -25,7 +25,7 @@ def test_the_changelog_begins_with_the_version_and_its_date():
     assert re.fullmatch(rf"{re.escape(django_ratelimit_rules.__version__)} \(\d{{4}}-\d\d-\d\d\)", heading[1])
 
 
-def test_the_matrix_is_what_the_classifiers_promise():
+def test_the_matrix_agrees_with_the_classifiers():
     factors = [environment["product"] for environment in PYPROJECT["tool"]["tox"]["env_list"]]
     matrix = set(chain.from_iterable(product(*each) for each in factors))
     pythons = {f"py{version.replace('.', '')}" for version in versions("Python")}

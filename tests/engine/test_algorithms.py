@@ -97,7 +97,7 @@ def test_a_sentence_names_a_registered_algorithm(quiet_time):
     assert sentence(make_rule()) == "limit 2 per 10 s by user (quiet time)"
 
 
-def test_published_limits_say_the_note_of_a_registered_algorithm(quiet_time):
+def test_published_limits_contain_the_note_of_a_registered_algorithm(quiet_time):
     with override_ruleset("search", [make_rule(characteristics=["ip"])]):
         (limit,) = public_limits(["search"])
     assert (limit.algorithm, limit.sentence) == ("quiet_time", "2 per 10 s per client address; waits")

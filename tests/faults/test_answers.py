@@ -72,7 +72,7 @@ def test_a_view_that_fails_leaves_a_line_of_text(settings, caplog, view):
     assert [record.name for record in errors] == ["django_ratelimit_rules.http.responses"]
 
 
-def test_a_view_may_answer_by_what_django_makes_an_answer_of(settings):
+def test_a_view_may_return_any_object_that_django_accepts_as_a_response(settings):
     settings.RATELIMIT_RULES_BLOCKED_VIEW = f"{__name__}.denying_view"
     with override_ruleset("refusing", NOTHING):
         assert statuses() == {403}

@@ -155,7 +155,7 @@ def test_a_provider_that_raises_is_answered_by_the_failure_mode(caplog, provider
     "value", [["a"], {"a": 1}, {1}, Unspeakable(), 10**5000], ids=lambda value: type(value).__name__
 )
 @pytest.mark.parametrize("use", ["characteristics", "match", "count_distinct"])
-def test_a_provider_whose_value_has_no_text_is_answered_by_the_failure_mode(caplog, provider, mode, value, use):
+def test_a_provider_with_a_value_that_has_no_string_is_answered_by_the_failure_mode(caplog, provider, mode, value, use):
     provider(lambda request: value)
     how = {"characteristics": ["odd"], "match": {"odd|lower": "x"}, "count_distinct": "odd"}[use]
     assert_answered(caplog, mode, Rule("by_odd", **{use: how}, limit=5, period=60))

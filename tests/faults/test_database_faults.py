@@ -156,7 +156,7 @@ BOTH = {"of_admin": 10**5, **CODE}
 
 
 @pytest.mark.parametrize("state", ["no folder", "no file", "0001", "0002"])
-def test_a_database_that_is_not_ready_at_the_first_check_is_found_when_it_is(tmp_path, states, start, state):
+def test_a_database_that_is_not_ready_at_the_first_check_is_used_later(tmp_path, states, start, state):
     file = tmp_path / "data" / "site.sqlite3"
     if state != "no folder":
         file.parent.mkdir()

@@ -141,7 +141,7 @@ def test_the_failure_mode_answers_and_counting_is_exact_again_afterwards(site, s
     assert site.errors() - before == {f"fault_{mode}": CALLS for mode in MODES}
     assert [line.split()[1] for line in site.lines()] == [f"fault_{mode}" for mode in MODES]
 
-    wait_until(lambda: site.used("open") is not None, what="Redis to be asked again")
+    wait_until(lambda: site.used("open") is not None, what="the first command to Redis after the pause")
     # From here on, each failure is logged again.
     log_sampling.forget()
     for mode in MODES:
@@ -228,7 +228,7 @@ def test_a_call_whose_answer_is_lost_is_sent_once(site, server, proxy, use, mann
         assert site.get("open").status_code == 200
     wait_until(lambda: server.evalshas() == sent + 1, what="the call")
     assert server.client.keys("*fault_open*")
-    wait_until(lambda: site.used("open") is not None, what="Redis to be asked again")
+    wait_until(lambda: site.used("open") is not None, what="the first command to Redis after the pause")
     assert site.used("open") == counted + 1
 
 
@@ -238,7 +238,7 @@ def test_a_late_reply_is_not_given_to_another_call(site, server, proxy, use):
     for mode in ("open", "local"):
         with proxy.broken("late"):
             site.get(mode)
-        wait_until(lambda: site.used("closed") is not None, what="Redis to be asked again")
+        wait_until(lambda: site.used("closed") is not None, what="the first command to Redis after the pause")
         assert site.used("closed") == 0
 
 

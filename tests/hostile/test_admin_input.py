@@ -191,7 +191,7 @@ def test_no_form_is_an_error(operator, ruleset, changed):
 
 
 @pytest.mark.parametrize("name", ["Bad name", "", "a/b", "\u00e9", "x" * 64])
-def test_a_ruleset_whose_name_is_none_can_be_looked_at_and_deleted(operator, ruleset, name):
+def test_a_ruleset_with_an_invalid_name_can_be_viewed_and_deleted(operator, ruleset, name):
     Ruleset.objects.filter(pk=ruleset.pk).update(name=name)
     pages = [
         reverse(f"admin:django_ratelimit_rules_ruleset_{page}", args=[ruleset.pk]) for page in ("change", "history")

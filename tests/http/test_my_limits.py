@@ -41,7 +41,7 @@ def evaluations(redis_client) -> int:
     return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
 
 
-def test_a_user_sees_what_they_used_nearest_to_full_first(mine, user, client):
+def test_a_user_sees_their_usage_nearest_to_full_first(mine, user, client):
     rules = [Rule("minute", **BY_USER), Rule("day", characteristics=["user"], limit=100, period="1d")]
     with override_ruleset("search", rules), override_ruleset("export", [Rule("few", **BY_USER | {"limit": 2})]):
         for limiter, times in (("search", 3), ("export", 2)):

@@ -190,7 +190,7 @@ def left(response):
 
 @pytest.mark.usefixtures("placed")
 @pytest.mark.parametrize("view", ["decorated", "async"])
-def test_headers_say_what_is_left_once_the_answer_is_charged(view):
+def test_headers_show_the_rest_after_the_response_is_charged(view):
     wide = Rule("wide", limit=4, period=60, characteristics=["ip"])
     narrow = Rule("narrow", limit=2, period=60, characteristics=["ip"], response={"status": 401})
     with override_ruleset("api", [wide, narrow]):
@@ -214,7 +214,7 @@ def test_headers_say_what_is_left_once_the_answer_is_charged(view):
     ]
 
 
-async def test_headers_say_what_is_left_once_the_answer_is_charged_under_asgi():
+async def test_headers_show_the_rest_after_the_response_is_charged_under_asgi():
     with outcome({"status": 401}, 2):
         answers = [await AsyncClient().get(f"/async/{status}/") for status in ("200", "401", "401")]
     assert [left(answer) for answer in answers] == ["r=2", "r=1", "r=0"]
@@ -360,7 +360,7 @@ def test_log_rule_by_outcome_is_charged_and_never_blocks():
         assert used() == 1
 
 
-def test_cost_is_what_the_answer_is_charged():
+def test_the_response_is_charged_with_the_cost():
     view = rate_limited("api", cost=4)(lambda request: HttpResponse(status=401))
     with outcome({"status": 401}, 9):
         assert [view(RequestFactory().get("/")).status_code for _ in range(4)] == [401, 401, 429, 429]

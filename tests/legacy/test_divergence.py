@@ -73,7 +73,7 @@ def test_nothing_compared_is_nothing_to_tell(limiter):
     assert last_day("moved") is None
 
 
-def test_other_processes_count_and_write_what_they_have_when_they_end(limiter):
+def test_other_processes_count_and_write_their_comparisons_at_their_end(limiter):
     subprocess.run([sys.executable, "-c", PROCESS], env=os.environ, check=True, timeout=60)
     limiter.compare({}, legacy_blocked=True)
     assert str(last_day("moved")) == "23.8 % of 21"

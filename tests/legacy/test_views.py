@@ -119,7 +119,7 @@ def compared():
 
 
 @pytest.mark.parametrize("url", ["/around/", "/around/async/"])
-def test_headers_beside_a_legacy_limiter_show_what_the_answer_charged(url):
+def test_headers_with_a_legacy_limiter_include_the_charge_of_the_response(url):
     by_outcome = Rule("answered", limit=5, period=60, response={"status": 200})
     with override_ruleset("shadowed", LIMIT_TWO, mode="dry_run"), override_ruleset("inner", [by_outcome]):
         assert Client().get(url)["RateLimit"].startswith('"answered";r=4')

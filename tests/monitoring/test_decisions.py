@@ -191,7 +191,7 @@ def test_a_changed_refusal_is_not_shown(redis_client):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["list", "set", "string", "hash", "zset"])
-def test_no_page_of_the_admin_breaks_over_what_others_wrote_under_our_keys(admin_client, redis_client, kind):
+def test_foreign_data_under_our_keys_breaks_no_page_of_the_admin(admin_client, redis_client, kind):
     write = {
         "list": lambda key: redis_client.rpush(key, "x"),
         "set": lambda key: redis_client.sadd(key, "x"),

@@ -101,7 +101,7 @@ def test_an_import_replaces_the_dashboard_of_the_same_title_and_site_and_no_othe
     assert len({written()["uid"], written("--title", "Shop")["uid"], written("--label", "job=shop")["uid"]}) == 3
 
 
-def test_a_label_narrows_every_query_to_one_site_whatever_its_value_holds(written):
+def test_a_label_with_any_value_narrows_every_query_to_one_site(written):
     for query in queries(written("--label", 'job=a"b\\')):
         assert query.count('job="a\\"b\\\\"') == query.count("django_rate_limiter_")
 

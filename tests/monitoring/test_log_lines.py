@@ -110,7 +110,7 @@ def test_refused_calls_of_a_counter_are_logged_the_1st_2nd_4th_8th_and_so_on(lin
 
 
 @pytest.mark.parametrize("cost", [5, 0.5])
-def test_calls_are_sampled_whatever_they_cost(lines, cost):
+def test_calls_are_sampled_at_any_cost(lines, cost):
     for refused in range(1, 9):
         check([limit(limit=0)], IP, cost=cost)
         assert len(lines()) == refused.bit_length()
@@ -181,7 +181,7 @@ def test_failure_of_another_redis_than_before_is_a_line_of_its_own(lines, settin
     assert len(lines()) == 2
 
 
-def test_reset_counters_begins_the_log_anew(lines):
+def test_reset_counters_restarts_the_log_sampling(lines):
     for _ in range(2):
         log_failure(FailureEvent("api", CountersUnavailable("gone"), FailureMode.OPEN))
         reset_counters()

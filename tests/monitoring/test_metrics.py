@@ -41,7 +41,7 @@ def evaluations(limiter, rule, action, result, exceeded):
 
 
 @override_ruleset("measured", CHAIN)
-def test_calls_and_evaluations_are_counted_by_what_they_did(scrape):
+def test_calls_and_evaluations_are_counted_by_their_result(scrape):
     limiter = Limiter("measured")
     for _ in range(3):
         limiter.check({"user": 1})
@@ -90,7 +90,7 @@ def test_the_times_of_creation_are_shown_unless_the_project_turns_them_off(scrap
 
 
 @override_ruleset("measured_dry", CHAIN[2:], mode="dry_run")
-def test_a_dry_run_shows_the_configured_action_and_what_it_did(scrape):
+def test_a_dry_run_shows_the_configured_action_and_its_result(scrape):
     for _ in range(3):
         Limiter("measured_dry").check({"user": 1})
     assert scrape("measured_dry")[evaluations("measured_dry", "per_user", "limit", "allow", "true")] == 1

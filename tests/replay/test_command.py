@@ -36,7 +36,7 @@ def run(*arguments: str, **options: Any) -> str:
     return out.getvalue()
 
 
-def test_a_draft_is_run_and_set_beside_the_live_rules(rules):
+def test_a_draft_is_run_and_compared_with_the_live_rules(rules):
     with override_ruleset("site", LIVE):
         said = run("--rules", rules, "--traffic", str(LOG))
     assert "9,999 requests from 2015-05-17" in said

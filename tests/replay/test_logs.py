@@ -131,6 +131,6 @@ def test_lines_across_chunks_and_endless_ones_are_read(monkeypatch):
     assert reader.bad.total >= 1
 
 
-def test_a_compressed_log_is_read_as_it_is():
+def test_a_compressed_log_is_read_directly():
     reader = reader_of(io.BytesIO(gzip.compress(f"{LINE}\n".encode())), [])
     assert [len(batch.times) for batch in reader.batches()] == [1]

@@ -211,7 +211,7 @@ def test_the_same_rules_again_write_no_row():
     assert not [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "DELETE"))]
 
 
-def test_fields_are_written_in_the_order_for_people_whatever_the_database_keeps():
+def test_fields_are_written_in_the_order_for_people_with_any_order_in_the_database():
     content = {"rules": [{"limit": 1, "period": "1m", "name": "r"}], "mode": "off", "description": "x"}
     (text,) = history.as_texts([RulesetVersion(ruleset="search", number=1, content=content)])
     assert text == (

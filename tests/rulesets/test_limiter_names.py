@@ -35,7 +35,7 @@ def named_by_function(monkeypatch):
 
 
 @pytest.mark.urls(__name__)
-def test_a_framework_says_which_limiter_a_view_names(named_by_function):
+def test_a_framework_returns_the_limiter_of_a_view(named_by_function):
     assert "named_by_function" in limiter_names.named()
 
 

@@ -40,7 +40,7 @@ def test_nothing_is_loaded_before_the_first_check_and_no_sql_after_it(ruleset, d
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_bad_row_is_logged_once_while_it_is_bad_and_again_when_it_is_so_anew(ruleset, caplog):
+def test_a_bad_row_is_logged_once_and_again_when_it_becomes_bad_again(ruleset, caplog):
     def logged() -> int:
         return len([record for record in caplog.records if record.levelname == "ERROR"])
 
@@ -146,7 +146,7 @@ def test_a_failed_reload_keeps_the_last_good_rules_and_is_logged(ruleset, monkey
 
 
 @pytest.mark.django_db
-def test_a_reload_that_finds_the_same_rows_makes_no_rule_anew(ruleset):
+def test_a_reload_of_the_same_rows_rebuilds_no_rule(ruleset):
     before = rulesets.get("edited")
     assert rulesets.reload()
     assert rulesets.get("edited") is before
@@ -168,7 +168,7 @@ async def test_the_first_load_of_a_process_may_come_from_an_asynchronous_check()
 
 
 @pytest.mark.django_db
-def test_a_reload_makes_only_the_rulesets_anew_that_changed(ruleset):
+def test_a_reload_rebuilds_only_changed_rulesets(ruleset):
     Rule.objects.create(ruleset=Ruleset.objects.create(name="other"), name="r", **COUNTING)
     rulesets.reload()
     edited, other = rulesets.get("edited"), rulesets.get("other")

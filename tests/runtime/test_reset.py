@@ -154,7 +154,7 @@ def test_one_hook_serves_all_parts():
     assert (text.count("register_at_fork("), text.count("setting_changed.connect(")) == (1, 1)
 
 
-def test_a_changed_setting_is_read_anew(settings):
+def test_a_changed_setting_is_read_again(settings):
     assert app_settings.KEY_PREFIX == "rl"
     settings.RATELIMIT_RULES_KEY_PREFIX = "other"
     assert app_settings.KEY_PREFIX == "other"
