@@ -27,8 +27,8 @@ MINUTES = 56
 
 EXPLANATION = """\
 The numbers are real decisions: each request went through the site's middleware and views, and was counted in the
-store. The log covers 84 hours, but the replay took {seconds:.0f} s. An hourly limit therefore counted the whole log in
-one window, and blocked far sooner than it would have on the day.
+store. Windows follow the store's clock. The log covers 84 hours, but the replay took {seconds:.0f} s. An hourly limit
+therefore counted the whole log in one window, and blocked far sooner than it would have on the day.
 After the log, the replay sent scripted requests:
   - 144 API calls by twelve colleagues of one organisation. Ten calls of each are allowed, until the organisation's
     limit of 100 is reached. Blocked calls are not charged.
