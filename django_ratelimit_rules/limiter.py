@@ -40,6 +40,7 @@ from .engine.calls import (
 )
 from .engine.comparison import at_edge, decided_by_legacy, would_block
 from .engine.matching import ValueOf
+from .engine.messages import message_of
 from .engine.plans import new_tuple
 from .engine.results import Number
 from .engine.rules import OFF, check_name
@@ -275,7 +276,7 @@ class Limiter:
         try:
             return engine.explain(traced, current().hit(traced.hits, 1, PEEK) if traced.hits else ())
         except CountersUnavailable as error:
-            return engine.explain(traced, None, str(error))
+            return engine.explain(traced, None, message_of(error))
 
     @property
     def mode(self) -> Mode:

@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy
 from ..conf import DEFAULTS, PREFIX, settings
 from ..engine import FailureMode
 from ..engine.matching import parse_network
+from ..engine.messages import message_of
 from ..engine.rules import check_name
 from ..exceptions import InvalidRule, InvalidRulesFile
 from ..identifiers.client_ip import UNIX
 from ..rulesets import file as rules_file
-from ..rulesets.reasons import message_of
 from ..runtime.language import localized
 
 if TYPE_CHECKING:

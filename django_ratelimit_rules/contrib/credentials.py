@@ -1,7 +1,7 @@
-"""The property ``auth``: the credential by which an API framework let a request in.
+"""The property ``auth``: the credential that an API framework accepted for a request.
 
-What the framework keeps as ``request.auth`` goes in (a token, a key, a model instance), a keyed digest comes out: the
-credential itself never stands in Redis. It counts clients that have no user; conditions have no use for it.
+The framework's ``request.auth`` goes in: a token, a key or a model instance. A keyed digest comes out, so that Redis
+never holds the credential itself. It counts clients without a user. Conditions cannot use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ declare(AUTH, public="API credential")
 
 
 def facts_of(auth: object) -> dict[str, object]:
-    """Return the property ``auth``, missing when there is no credential or one without a text of its own.
+    """Return the property ``auth``. It is missing without a credential, or if the credential has no string form.
 
     A project that registered a property of this name keeps its own.
     """

@@ -1,9 +1,9 @@
-"""django-ratelimit beside ours: its decorator's arguments go in, a legacy limiter for ``rate_limited`` comes out.
+"""django-ratelimit as a legacy limiter: its decorator's arguments go in, an argument of ``rate_limited`` comes out.
 
     @rate_limited("search", legacy=ratelimit(key="ip", rate="5/m"))
 
-It counts in django-ratelimit's own counters, under the same group, so that nobody starts afresh, and refuses in its
-way.
+It counts in django-ratelimit's own counters, under the same group, so that no client starts afresh. It blocks as
+django-ratelimit does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ Legacy = Callable[..., Verdict]
 
 
 class ratelimit:
-    """What ``django_ratelimit.decorators.ratelimit`` takes. With ``block=False`` the view goes on to look at
-    ``request.limited``, and only the comparison knows of a refusal."""
+    """Takes the arguments of ``django_ratelimit.decorators.ratelimit``.
+
+    With ``block=False`` the view continues to read ``request.limited``. Only the comparison counts the block.
+    """
 
     ALL = ALL
     UNSAFE = is_ratelimited.UNSAFE
@@ -53,7 +55,7 @@ class ratelimit:
 
 
 class several:
-    """The decorators of one view, from the top. The first that refuses answers; those below it are not asked."""
+    """The decorators of one view, from the top. The first that blocks answers, and the next ones are not asked."""
 
     def __init__(self, *limiters: ratelimit) -> None:
         self.limiters = limiters

@@ -1,7 +1,7 @@
 """The rates that a project's views have from django-ratelimit, as drafts of rules.
 
-The project's URLs go in: views that are decorated, also under other decorators, on a class or on a method of one. What
-asks ``is_ratelimited`` in a view's body cannot be seen.
+The project's URLs go in. Decorated views are found also under other decorators, on a class or on a method. Calls of
+``is_ratelimited`` in a view's body cannot be found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAMILIES = {"header": "header.", "get": "query.", "post": "post."}
 
 
 class Rate(NamedTuple):
-    """The arguments of one decorator, and where it stands: the view's dotted path, and its route."""
+    """The arguments of one decorator, and its place: the view's dotted path and its route."""
 
     group: str | None
     key: Any
@@ -49,7 +49,7 @@ class Rate(NamedTuple):
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    """Return what a function remembers from where it was made."""
+    """Return the variables in a function's closure, by name."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
     return dict(zip(code.co_freevars, (cell.cell_contents for cell in cells), strict=True)) if code else {}
 
@@ -80,7 +80,7 @@ def drafts() -> list[Draft]:
 
 
 def _rates(view: Any, place: tuple[str, str], handler: str | None = None) -> Iterator[Rate]:
-    """Yield the rates of a view, the outermost decorator first; ``handler`` is the method of a class that it is."""
+    """Yield the rates of a view, the outermost decorator first. ``handler`` is the name of the class's method."""
     while view is not None:
         closure = _closure(view)
         if _code(view) is _DECORATED:
@@ -95,7 +95,7 @@ def _rates(view: Any, place: tuple[str, str], handler: str | None = None) -> Ite
         elif _code(view) is _AS_VIEW:
             yield from _rates(closure["cls"].dispatch, place)
             for name in closure["cls"].http_method_names:
-                # What a class does not say itself it has from View, which decorates nothing.
+                # Handlers inherited from `View` are never decorated, so it is safe to look at them.
                 yield from _rates(getattr(closure["cls"], name, None), place, name)
             return
         else:
@@ -157,7 +157,7 @@ def _rule(terms: tuple[Any, ...], taken: Sequence[str]) -> DraftRule:
 
 
 def _limit(rate: Any, fields: dict[str, Any]) -> Iterator[str]:
-    """Fill in limit and period; yield why that cannot be."""
+    """Fill in limit and period. Yield the reasons why that is impossible."""
     if callable(rate) or (isinstance(rate, str) and "." in rate):
         yield f"its rate is computed by {_named(rate)}: give the rule in code, with a function for its limit."
     elif rate is None:
@@ -170,7 +170,7 @@ def _limit(rate: Any, fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _count_by(key: Any, fields: dict[str, Any], differs: list[str]) -> Iterator[str]:
-    """Fill in the characteristics; yield why a rule cannot count by them yet."""
+    """Fill in the characteristics. Yield the reasons why a rule cannot count by them yet."""
     fields["characteristics"] = []
     family, _, rest = str(key).partition(":")
     if key is None:

@@ -1,8 +1,8 @@
 """A throttle for Django Ninja.
 
-A limiter's name goes in; an object comes out that stands in ``throttle=`` of an API, a router or an operation. Ninja
-refuses in its own way, unless :func:`throttled` is its handler. Ninja shows a throttle no answer: the headers of those
-that pass are the middleware's to write.
+A limiter's name goes in. An object for ``throttle=`` of an API, a router or an operation comes out. Ninja blocks in its
+own way, unless :func:`throttled` is its handler. Ninja does not show responses to a throttle, so the middleware writes
+the headers of allowed requests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _
 from ninja.errors import Throttled
 from ninja.throttling import BaseThrottle
 
@@ -28,18 +29,16 @@ from .credentials import facts_of
 
 Extra = Callable[[HttpRequest], Mapping[str, Any]]
 
-UNAVAILABLE = "This service cannot take requests at the moment."
-
 # One throttle object serves all requests, and Ninja asks it about the wait in a second call.
 _result: ContextVar[Result | None] = ContextVar("ratelimit_rules_ninja_result", default=None)
 
 
 class RuleThrottle(BaseThrottle):
-    """Let a limiter decide. ``identifier(request)`` returns properties that win over those of the request.
+    """Let a limiter decide. ``identifier(request)`` returns properties that override those of the request.
 
-    Ninja calls a throttle of an async operation on the event loop, which waits for the one Redis call; to await it
-    instead, put ``rate_limited`` around the operation by Ninja's ``decorate_view``. Ninja asks all throttles of an
-    operation, also after one has refused.
+    Ninja calls a throttle of an async operation on the event loop, which waits for the one Redis call. Wrap the
+    operation in ``rate_limited`` by Ninja's ``decorate_view`` to await the call instead. Ninja asks all throttles of an
+    operation, also after one of them has blocked.
     """
 
     def __init__(self, limiter: Limiter | str, *, cost: int | float = 1, identifier: Extra | None = None) -> None:
@@ -65,22 +64,26 @@ class RuleThrottle(BaseThrottle):
         return not result.blocked
 
     def wait(self) -> float | None:
-        """Return the seconds until the request could pass, at least 1; None when it never could."""
+        """Return the seconds until the request could pass, at least 1. Returns None if it never could."""
         result = _result.get()
         return None if result is None or result.retry_after is None else max(1.0, result.retry_after)
 
 
 def throttled(request: HttpRequest, error: Throttled | type[Throttled]) -> HttpResponse:
-    """Answer as Ninja does, but with the headers, and with 503 when failing closed. A handler for Ninja's Throttled."""
+    """Answer as Ninja does, with the headers, and with 503 if the limiter fails closed.
+
+    A handler for Ninja's Throttled.
+    """
     status = max((status_of(result) for result in results_of(request).values() if result.blocked), default=429)
-    response = JsonResponse({"detail": UNAVAILABLE if status == 503 else str(error)}, status=status)
+    detail = _("This service cannot take requests at the moment.") if status == 503 else str(error)
+    response = JsonResponse({"detail": detail}, status=status)
     response["Cache-Control"] = "no-store"
     add_headers(request, response)
     return response
 
 
 def _facts_of(auth: object) -> dict[str, Any]:
-    """Return what Ninja's authentication says: the credential, and the user when it answered with one."""
+    """Return the properties of Ninja's authentication: the credential, and the user if it returned one."""
     facts = facts_of(auth)
     if isinstance(auth, AbstractBaseUser):
         # Ninja leaves request.user to Django, whose session a client with a token does not have.

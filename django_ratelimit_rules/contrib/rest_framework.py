@@ -1,7 +1,7 @@
 """A throttle for Django REST framework.
 
-A view names a limiter; the throttle asks it and REST framework refuses, with its own exception and renderers. The
-answer of a view that was asked about gets the headers, and rules by outcome are settled with it.
+A view names a limiter. The throttle asks it, and REST framework blocks with its own exception and renderers. The
+response of a checked view gets the headers, and settles the rules by outcome.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .credentials import facts_of
 
 
 class TemporarilyUnavailable(APIException):  # type: ignore[misc]  # REST framework is untyped
-    """Say that a limiter failed closed; ``wait`` are the seconds to tell the client, None when not known."""
+    """A limiter failed closed. ``wait`` is the number of seconds that the client should wait, None if unknown."""
 
     status_code = 503
     default_detail = _("This service cannot take requests at the moment.")
     default_code = "temporarily_unavailable"
 
     def __init__(self, wait: float | None = None) -> None:
-        # REST framework cuts a fraction off, and whoever came that early would be refused again.
+        # REST framework drops the fraction, and a client that comes that early would be blocked again.
         self.wait = None if wait is None else ceil(wait)
         super().__init__()
 
@@ -48,10 +48,10 @@ class TemporarilyUnavailable(APIException):  # type: ignore[misc]  # REST framew
 class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is untyped
     """Let the limiter decide that the view names as ``throttle_limiter``.
 
-    For views that cannot name one, or have several, there is :func:`rule_throttle`. A subclass may set ``limiter`` and
-    ``cost``, and say more about a request in :meth:`get_identifier`. ``legacy`` (or the view's ``throttle_legacy``) are
-    the throttles that were there before: they decide until the ruleset enforces. REST framework asks all throttles of a
-    view, also after one has refused.
+    Use :func:`rule_throttle` for views that cannot name a limiter, or have several. A subclass may set ``limiter`` and
+    ``cost``, and add properties in :meth:`get_identifier`. ``legacy`` (or the view's ``throttle_legacy``) are the
+    throttles of before. They decide until the ruleset enforces. REST framework asks all throttles of a view, also after
+    one of them has blocked.
     """
 
     limiter: Limiter | str | None = None
@@ -104,14 +104,14 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         return [throttle.wait() for throttle in throttles if not throttle.allow_request(request, view)]
 
     def wait(self) -> float | None:
-        """Return the seconds until the request could pass, at least 1; None when it never could, or nobody says."""
+        """Return the seconds until the request could pass, at least 1. Returns None if never, or if unknown."""
         if self._legacy_waits is not None:
             return max((wait for wait in self._legacy_waits if wait is not None), default=None)
         retry_after = self._result.retry_after if self._result else None
         return None if retry_after is None else max(1.0, retry_after)
 
     def get_limiter(self, view: APIView) -> Limiter | None:
-        """Return the limiter to ask; None for a view that names none and is throttled by the project's default only.
+        """Return the limiter of a view. Returns None for a view without one that the project's default throttles.
 
         Raises ImproperlyConfigured for a view that wants this throttle and names no limiter.
         """
@@ -126,7 +126,7 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         return limiter if isinstance(limiter, Limiter) else Limiter(limiter)
 
     def get_identifier(self, request: Request, view: APIView) -> Mapping[str, Any]:
-        """Return properties that the request cannot tell; they win over those it can. For subclasses."""
+        """Return more properties, which override those of the request. For subclasses."""
         return {}
 
 
@@ -154,9 +154,9 @@ limiter_names.name_views_by(_limiter_of)
 
 
 def _follow(view: APIView, request: HttpRequest) -> None:
-    """Have this view, which answers one request, finish its answer with what the limiters said.
+    """Make this view add the headers to its response, and settle its results.
 
-    Done on the instance, so that a view needs nothing but its throttle classes.
+    This is done on the instance, which answers one request, so that a view needs only its throttle classes.
     """
     if "finalize_response" in vars(view):
         return

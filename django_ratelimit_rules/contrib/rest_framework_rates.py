@@ -91,13 +91,13 @@ def _uses(view: type[APIView], given: dict[str, Any]) -> Iterator[Use]:
         if issubclass(throttle, ScopedRateThrottle):
             scope = given.get(throttle.scope_attr) or getattr(view, throttle.scope_attr, None)
             if scope is None:
-                # Such a throttle lets all calls of this view pass.
+                # Such a throttle allows all calls of this view.
                 continue
         yield Use(throttle, scope)
 
 
 def _throttles(view: type[APIView], given: dict[str, Any]) -> Iterator[type[Any]]:
-    """Yield the throttle classes; of a view that moves over already, its legacy ones."""
+    """Yield the throttle classes. For a view that moves over already, yield its legacy throttles."""
     for throttle in given.get("throttle_classes", view.throttle_classes):
         if not isinstance(throttle, type) or not issubclass(throttle, RuleThrottle):
             yield throttle

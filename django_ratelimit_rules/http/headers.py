@@ -8,11 +8,12 @@ Numbers are never localised.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.http.response import HttpResponseBase, ResponseHeaders
+from django.utils.translation import gettext, gettext_noop
 
 from ..conf import settings
 from ..engine import (
@@ -81,9 +82,9 @@ def rate_limit_headers(results: Results) -> dict[str, str]:
 
     The most restrictive limit of all limiters is the one that blocked, else the one with the least share left.
     """
-    spell = _FORMATS.get(settings.HEADERS)
-    policies = policies_of(results) if spell else None
-    return spell(policies) if spell and policies else {}
+    chosen = FORMATS.get(settings.HEADERS)
+    policies = policies_of(results) if chosen else None
+    return chosen.write(policies) if chosen and policies else {}
 
 
 def policies_of(results: Results) -> list[Policy]:
@@ -130,7 +131,43 @@ def _legacy(policies: list[Policy]) -> dict[str, str]:
     }
 
 
-_FORMATS = {"draft": _draft, "legacy": _legacy}
+class Format(NamedTuple):
+    """A format of the headers: the function that writes them, and their descriptions by name."""
+
+    write: Callable[[list[Policy]], dict[str, str]]
+    descriptions: Mapping[str, str]
+
+
+DRAFT = "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/"
+# By the value of RATELIMIT_RULES_HEADERS.
+FORMATS = {
+    "draft": Format(
+        _draft,
+        {
+            "RateLimit-Policy": gettext_noop(
+                "The limits that this request met: name, quota q, window w in seconds (%(draft)s)."
+            ),
+            "RateLimit": gettext_noop(
+                "The limit nearest to blocking: the remaining calls r, and the seconds t until it is full again."
+            ),
+        },
+    ),
+    "legacy": Format(
+        _legacy,
+        {
+            "X-RateLimit-Limit": gettext_noop("The limit nearest to blocking."),
+            "X-RateLimit-Remaining": gettext_noop("The remaining calls of this limit."),
+            "X-RateLimit-Reset": gettext_noop("Seconds until it is full again."),
+        },
+    ),
+}
+
+
+def descriptions() -> dict[str, str]:
+    """Return the headers of the configured format with their descriptions, in the active language."""
+    chosen = FORMATS.get(settings.HEADERS)
+    texts = chosen.descriptions if chosen else {}
+    return {name: gettext(text) % {"draft": DRAFT} for name, text in texts.items()}
 
 
 def seconds(duration: float) -> int:

@@ -1,9 +1,9 @@
-"""The limits that a site tells its clients about: from the rules in force, as Markdown or OpenAPI.
+"""The limits that a site publishes for its clients: from the rules in force, as Markdown or OpenAPI.
 
-Limiters go in, a text comes out. Told is what a client meets: limits that block, with their numbers. Not told are skip
-rules, log rules, rulesets that do not enforce, what people noted about a rule, and the values of conditions: of those
-only methods and "signed in" are spelled out, others read "for some requests", and the rule's name, which may tell for
-whom it was made, is left out too.
+Limiters go in. Text in the active language comes out. It has the limits that block, with their numbers. It leaves out
+skip rules, log rules, rulesets that do not enforce, the notes of a rule, and the values of conditions. Only methods and
+"signed in" are spelled out. Other conditions become "for some requests". The rule's name is then left out too, because
+it may name the clients it was made for.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext as _
 
 from .. import rulesets
-from ..conf import settings
 from ..engine import (
     Action,
     Mode,
@@ -25,26 +26,18 @@ from ..engine.durations import spell_duration, spell_rate
 from ..engine.properties import base_of, split
 from ..identifiers import registry
 from ..rulesets import limiter_names
+from ..runtime.language import grouped, localized
+from .headers import descriptions
 
-DRAFT = "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/"
-HEADERS: dict[str, dict[str, str]] = {
-    "draft": {
-        "RateLimit-Policy": f"The limits that this request met: name, quota q, window w in seconds ({DRAFT}).",
-        "RateLimit": "The limit nearest to blocking: what remains r, and seconds t until it is full again.",
-    },
-    "legacy": {
-        "X-RateLimit-Limit": "The limit nearest to blocking.",
-        "X-RateLimit-Remaining": "What remains of it.",
-        "X-RateLimit-Reset": "Seconds until it is full again.",
-    },
-}
-SOME = "for some requests"
-RETRY_AFTER = "Seconds to wait; absent when waiting would not help."
+SOME = gettext_noop("for some requests")
 
 
 @dataclass(frozen=True, slots=True)
 class PublicLimit:
-    """One limit, in words and numbers; a limit or period of None depends on the caller, a rule of None is not named."""
+    """One limit, in words and numbers.
+
+    A limit or period of None depends on the caller. A rule of None is not named.
+    """
 
     limiter: str
     rule: str | None
@@ -56,13 +49,15 @@ class PublicLimit:
 
     @property
     def sentence(self) -> str:
-        """``30 per minute per client address; for POST requests``."""
+        """``30 per minute per client address; for POST requests``, in the active language."""
         if self.limit == 0:
-            return "; ".join(("nothing passes", *self.terms))
-        number = "a number that depends on the caller" if self.limit is None else f"{self.limit:,}"
-        period = "a period that depends on the caller" if self.period is None else spell_rate(self.period)
-        whom = " per " + ", ".join(self.per) if self.per else " for all clients together"
-        return "; ".join((f"{number} per {period}{whom}", *self.terms))
+            return "; ".join((_("nothing passes"), *self.terms))
+        number = _("a number that depends on the caller") if self.limit is None else grouped(self.limit)
+        period = _("a period that depends on the caller") if self.period is None else localized(spell_rate(self.period))
+        values = {"number": number, "period": period, "clients": ", ".join(self.per)}
+        if self.per:
+            return "; ".join((_("%(number)s per %(period)s per %(clients)s") % values, *self.terms))
+        return "; ".join((_("%(number)s per %(period)s for all clients together") % values, *self.terms))
 
 
 def public_limits(limiters: Iterable[str] = ()) -> list[PublicLimit]:
@@ -80,19 +75,19 @@ def _of_limiter(limiter: str) -> list[PublicLimit]:
     found = []
     for rule in ruleset.rules:
         if rule.action is Action.SKIP and rule.matcher.always:
-            # Nobody meets what stands behind it.
+            # No request reaches the rules after it.
             break
         if rule.action is Action.LIMIT:
-            found.append(_told(limiter, rule))
-    # Whom a rule lets nothing through for is nobody else's business.
-    return [limit for limit in found if limit.limit != 0 or SOME not in limit.terms]
+            found.append(_published(limiter, rule))
+    # A rule that blocks some clients for good is published to no one else.
+    return [limit for limit in found if limit.limit != 0 or gettext(SOME) not in limit.terms]
 
 
-def _told(limiter: str, rule: Rule) -> PublicLimit:
+def _published(limiter: str, rule: Rule) -> PublicLimit:
     terms = tuple(_terms(rule))
     return PublicLimit(
         limiter,
-        None if SOME in terms else rule.name,
+        None if gettext(SOME) in terms else rule.name,
         limit=rule.limit if isinstance(rule.limit, int) else None,
         period=rule.period if isinstance(rule.period, int) else None,
         per=tuple(map(_characteristic, rule.characteristics)),
@@ -104,63 +99,64 @@ def _told(limiter: str, rule: Rule) -> PublicLimit:
 def _characteristic(name: str) -> str:
     base = base_of(name)
     public = registry.facts_of(base).public
-    return public.format(split(base)[1]) if public else base.replace("_", " ")
+    return gettext(public).format(split(base)[1]) if public else base.replace("_", " ")
 
 
 def _terms(rule: Rule) -> Iterable[str]:
-    """Yield what else a client should know: when the limit applies, and what exceeding it brings."""
+    """Yield the other facts that clients need: when the limit applies, and the effect of exceeding it."""
     if not rule.matcher.always:
         yield _condition(rule.match)
     if rule.count_distinct:
-        yield f"counts different values of {_characteristic(rule.count_distinct)}"
+        yield _("counts different values of %(property)s") % {"property": _characteristic(rule.count_distinct)}
     if rule.response is not None:
-        yield "counts failed sign-ins only" if rule.response == {"login": "failed"} else "counts certain answers only"
+        failed = rule.response == {"login": "failed"}
+        yield _("counts failed sign-ins only") if failed else _("counts certain responses only")
     if rule.ban_for:
-        yield f"whoever goes over it is refused for {spell_duration(rule.ban_for)}"
+        yield _("clients over the limit are blocked for %(time)s") % {"time": localized(spell_duration(rule.ban_for))}
     if rule.algorithm.public_note:
-        yield rule.algorithm.public_note
+        yield localized(rule.algorithm.public_note)
 
 
 def _condition(match: Any) -> str:
     if not isinstance(match, Mapping) or not set(match) <= {"method", "is_authenticated"}:
-        return SOME
-    said = []
+        return gettext(SOME)
+    phrases = []
     if "method" in match:
         methods = match["method"] if isinstance(match["method"], (list, tuple)) else [match["method"]]
         if not all(isinstance(method, str) for method in methods):
-            return SOME
-        said.append(f"for {', '.join(methods)} requests")
+            return gettext(SOME)
+        phrases.append(_("for %(methods)s requests") % {"methods": ", ".join(methods)})
     if "is_authenticated" in match:
         if match["is_authenticated"] not in (True, False):
-            return SOME
-        said.append("signed in" if match["is_authenticated"] else "not signed in")
-    return ", ".join(said)
+            return gettext(SOME)
+        phrases.append(_("signed in") if match["is_authenticated"] else _("not signed in"))
+    return ", ".join(phrases)
 
 
 def as_markdown(limits: Iterable[PublicLimit]) -> str:
-    """Return a section to put into a site's documentation."""
+    """Return a section for a site's documentation."""
     rows = [f"| `{limit.limiter}` | {f'`{limit.rule}`' if limit.rule else ''} | {limit.sentence} |" for limit in limits]
-    headers = {
-        **HEADERS.get(settings.HEADERS, {}),
-        "Retry-After": f"On refusals: {RETRY_AFTER[0].lower()}{RETRY_AFTER[1:]}",
-    }
+    head = [f"| {_('limiter')} | {_('name')} | {_('limit')} |", "|---|---|---|"]
     lines = [
-        "## Rate limits",
+        f"## {_('Rate limits')}",
         "",
-        *(["| what | name | limit |", "|---|---|---|", *rows] if rows else ["There are no rate limits."]),
+        *([*head, *rows] if rows else [_("There are no rate limits.")]),
         "",
-        "A request over a limit is answered with status 429. Headers:",
+        _("A request over a limit is answered with status 429. Headers:"),
         "",
-        *(f"- `{name}`: {text}" for name, text in headers.items()),
+        *(f"- `{name}`: {text}" for name, text in descriptions().items()),
+        f"- `Retry-After`: {_('On blocked requests: the seconds to wait. Absent if waiting does not help.')}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def as_openapi(limits: Iterable[PublicLimit]) -> str:
-    """Return a fragment of an OpenAPI 3.1 document in YAML: headers, the answers 429 and 503, and ``x-rate-limits``."""
-    names = HEADERS.get(settings.HEADERS, {})
-    headers = {name: {"description": text, "schema": {"type": "string"}} for name, text in names.items()}
-    headers["Retry-After"] = {"description": RETRY_AFTER, "schema": {"type": "integer", "minimum": 1}}
+    """Return a fragment of an OpenAPI 3.1 document in YAML: headers, responses 429 and 503, and ``x-rate-limits``."""
+    headers: dict[str, Any] = {
+        name: {"description": text, "schema": {"type": "string"}} for name, text in descriptions().items()
+    }
+    wait = _("The seconds to wait. Absent if waiting does not help.")
+    headers["Retry-After"] = {"description": wait, "schema": {"type": "integer", "minimum": 1}}
     problem = {
         "type": "object",
         "required": ["type", "title", "status"],
@@ -175,14 +171,16 @@ def as_openapi(limits: Iterable[PublicLimit]) -> str:
     sent = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
     fragment = {
         "openapi": "3.1.0",
-        "info": {"title": "Rate limits", "version": "1"},
+        "info": {"title": _("Rate limits"), "version": "1"},
         "components": {
             "headers": headers,
             "schemas": {"RateLimitProblem": problem},
             "responses": {
-                "TooManyRequests": {"description": "Over a rate limit.", "headers": sent, "content": content},
+                "TooManyRequests": {"description": _("Over a rate limit."), "headers": sent, "content": content},
                 "RateLimitUnavailable": {
-                    "description": "Limits cannot be checked at the moment, and the limiter refuses meanwhile.",
+                    "description": _(
+                        "Limits cannot be checked at the moment. The limiter blocks all requests meanwhile."
+                    ),
                     "headers": {"Retry-After": sent["Retry-After"]},
                     "content": content,
                 },
@@ -194,15 +192,15 @@ def as_openapi(limits: Iterable[PublicLimit]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes out what stands in two places, instead of naming it once: not every reader of OpenAPI knows aliases."""
+    """Writes a value in two places twice, because some readers of OpenAPI do not know aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Use none."""
+        """Return True, so that no alias is written."""
         return True
 
 
 def _as_plain(limit: PublicLimit) -> dict[str, Any]:
-    said = {
+    plain = {
         "limiter": limit.limiter,
         "name": limit.rule,
         "limit": limit.limit,
@@ -211,4 +209,4 @@ def _as_plain(limit: PublicLimit) -> dict[str, Any]:
         "algorithm": limit.algorithm,
         "description": limit.sentence,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in plain.items() if value is not None}

@@ -80,9 +80,9 @@ forget = paces.forget
 def keep(
     ruleset: Ruleset, plan: Plan, result: Result, value_of: ValueOf, request: RequestIdentifier | None = None
 ) -> Steps[None]:
-    """Return the steps that keep a refusal, if it is its turn, and give the result its ``decision``.
+    """Return the steps that store a refusal in the sample, and give the result its ``decision``.
 
-    Costs one SET then. Never raises.
+    A stored refusal costs one SET. Never raises.
     """
     entry = _entry(ruleset, plan, result, value_of, request)
     if entry:
@@ -122,8 +122,9 @@ def _entry(
     try:
         # An explanation is not worth a query.
         known = Known(value_of) if request is None else Known(value_of, request.is_known)
-        said = engine.record(plan, ruleset, result, known, _showing(ruleset.keys), MOST_RULES)
-        return b32encode(os.urandom(5)).decode().lower(), _sealed(json.dumps({"at": clock.now(), **said.as_dict()}))
+        explanation = engine.record(plan, ruleset, result, known, _showing(ruleset.keys), MOST_RULES)
+        sealed = _sealed(json.dumps({"at": clock.now(), **explanation.as_dict()}))
+        return b32encode(os.urandom(5)).decode().lower(), sealed
     except Exception:
         # A fault in the explanation must not change the refusal.
         if log_sampling.due(f"decisions.{result.limiter}"):

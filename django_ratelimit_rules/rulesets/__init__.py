@@ -4,7 +4,6 @@
 - ``snapshot`` holds the rules in force in this process, and ``refresh`` keeps them up to date.
 - ``text``, ``yaml_writer``, ``diff`` and ``history`` write rulesets, compare them and keep their versions.
 - ``findings`` lints rulesets, and ``limiter_names`` lists the limiters of code and rules.
-- ``reasons`` turns exceptions into messages that can be translated.
 
 Nothing here counts, or reads requests. This module re-exports the functions that other rooms call.
 """

@@ -29,10 +29,9 @@ from ..engine import (
     as_rule,
     check_unique_names,
 )
-from ..engine.messages import _, ngettext
+from ..engine.messages import _, message_of, ngettext
 from ..engine.rules import check_name
 from ..exceptions import InvalidRule, InvalidRulesFile
-from .reasons import message_of
 from .tiers import TierRules, tier_rules
 
 Stamp = tuple[int, int, int]

@@ -17,14 +17,13 @@ from ..engine.lint import (
     Surroundings,
     lint,
 )
-from ..engine.messages import _
+from ..engine.messages import _, message_of
 from ..exceptions import UNREADABLE, UnknownProperty
 from ..identifiers import registry
 from ..models import Rule as RuleRow
 from ..models import Ruleset as RulesetRow
 from ..runtime.clock import clock
 from . import limiter_names
-from .reasons import message_of
 from .tiers import (
     Tier,
     TierRules,

@@ -48,7 +48,7 @@ def test_markdown_has_one_line_for_each_limit(described):
     assert "| `search` | `per_user` | 1,000 per minute per user (anonymous clients: client address) |" in text
     assert "| `posts` | 5 per hour per client address, `x-team` header; for POST, PUT requests |" in text
     assert "| 7 per day for all clients together; for some requests |" in text
-    assert "counts failed sign-ins only; whoever goes over it is refused for 15 min |" in text
+    assert "counts failed sign-ins only; clients over the limit are blocked for 15 min |" in text
     assert "| a number that depends on the caller per minute per user" in text
     assert "| `closed` | nothing passes; for TRACE requests |" in text
     assert text.count("nothing passes") == 1

@@ -6,10 +6,9 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from django.utils import translation
 
-from django_ratelimit_rules.engine.messages import Catalogue, translate
+from django_ratelimit_rules.engine.messages import Catalogue, message_of, translate
 from django_ratelimit_rules.exceptions import InvalidRulesFile
 from django_ratelimit_rules.rulesets.file import read_text
-from django_ratelimit_rules.rulesets.reasons import message_of
 from tests.i18n.__main__ import LANGUAGES
 
 APP = "django_ratelimit_rules"

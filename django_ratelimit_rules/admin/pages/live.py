@@ -24,6 +24,7 @@ from ...monitoring import fullest_counters, last_hour
 from ...monitoring.fullest_counters import Heavy
 from ...monitoring.last_hour import LastHour
 from ...rulesets import limiter_names
+from ...runtime.language import localized
 from ..charts.sparkline import Charts, Mark
 from ..links import Link, Links
 from .base import AdminPage
@@ -53,7 +54,7 @@ class LivePage(AdminPage):
         try:
             return context | _panel(limiter, self.links)
         except CountersUnavailable as error:
-            return context | {"problem": str(error)}
+            return context | {"problem": localized(error)}
 
     def ruleset_links(self, ruleset: Ruleset) -> Iterator[Link]:
         """Yield the link to the ruleset's hour.
@@ -107,7 +108,7 @@ def _heaviest(limiter: str, ruleset: Rules, links: Links) -> dict[str, Any]:
         heaviest = fullest_counters.heaviest(limiter)
     except CountersUnavailable as error:
         # Show the hour even if one key of Redis holds unexpected data.
-        return {"heavy_problem": str(error)}
+        return {"heavy_problem": localized(error)}
     return {"heaviest": heaviest, "heavy": [_shown(limiter, heavy, ruleset, links) for heavy in heaviest.counters]}
 
 

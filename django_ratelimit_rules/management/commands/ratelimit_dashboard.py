@@ -13,12 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from ...engine.messages import ngettext
+from ...engine.messages import message_of, ngettext
 from ...monitoring.dashboard.alerts import Thresholds, alert_rules
 from ...monitoring.dashboard.grafana import dashboard
 from ...monitoring.dashboard.promql import Expressions
 from ...monitoring.dashboard.watched import watched
-from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 DASHBOARD, ALERTS = "ratelimit-dashboard.json", "ratelimit-alerts.yml"

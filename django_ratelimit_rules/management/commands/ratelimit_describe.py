@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from ...engine.messages import message_of
 from ...http.published_limits import as_markdown, as_openapi, public_limits
-from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 

@@ -10,10 +10,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from ...engine.messages import message_of
 from ...exceptions import InvalidRulesFile
 from ...rulesets import diff as ruleset_diff
 from ...rulesets import text as ruleset_text
-from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 from ._changes import as_lines
 

@@ -8,9 +8,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from ...engine.messages import message_of
 from ...exceptions import CountersUnavailable
 from ...monitoring import recording
-from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 
 

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from ...engine import Ruleset
+from ...engine.messages import message_of
 from ...exceptions import CountersUnavailable, InvalidRulesFile
 from ...replay import drafts, replay, text_report
 from ...rulesets import file as rules_file
-from ...rulesets.reasons import message_of
 from ...rulesets.tiers import Tier
 from ...runtime.language import localized
 from ._traffic import RECORD, opened

@@ -11,13 +11,12 @@ from django.utils.translation import gettext_noop
 
 from ... import rulesets
 from ...engine import Ruleset
-from ...engine.messages import ngettext
+from ...engine.messages import message_of, ngettext
 from ...exceptions import CountersUnavailable
 from ...monitoring import fullest_counters
 from ...replay import distribution, drafts, suggestion_text
 from ...replay.distribution import Distribution
 from ...rulesets import file as rules_file
-from ...rulesets.reasons import message_of
 from ...runtime.language import localized
 from ._traffic import RECORD, opened
 
