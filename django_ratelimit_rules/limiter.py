@@ -132,7 +132,7 @@ class Limiter:
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Async version of :meth:`check`, with one non-blocking Redis call on the running event loop."""
         again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else await arun(self._ask(identifier, cost, context, blocking=True))
+        return again if again is not None else await arun(self._ask(identifier, cost, context))
 
     def _ask(
         self, identifier: Identifier, cost: Number, context: object, verb: Verb = CHECK, *, blocking: bool = False

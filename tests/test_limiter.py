@@ -310,7 +310,7 @@ def test_an_asynchronous_callable_is_refused_when_the_rule_is_made():
     async def limit():
         return 5
 
-    with pytest.raises(InvalidRule, match="plain function"):
+    with pytest.raises(InvalidRule, match="regular function"):
         Rule("r", limit=limit, period=60)
 
 

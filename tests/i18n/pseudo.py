@@ -57,7 +57,11 @@ def _marked(texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _add_django(catalogue: Catalog, key: str | tuple[str, int]) -> None:
-    if isinstance(key, str) and key:
+    if isinstance(key, tuple):
+        # The key of a compiled plural holds the singular only, by which it is found. A catalogue holds each text once.
+        if key[0] not in catalogue:
+            catalogue.add((key[0], key[0]), string=_marked((key[0], key[0])))
+    elif key:
         context, _, text = key.rpartition("\x04")
         if not re.fullmatch(r"[A-Z_.,:/ -]*|[jNdYmFHisPe .,:/\\-]+", text):
             catalogue.add(text, string=f"{OPEN}{text}{CLOSE}", context=context or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gettext
+import os
 import re
 import shutil
 import subprocess
@@ -62,6 +63,7 @@ def test_the_catalogues_hold_the_texts_of_the_package_and_no_others(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "django", "makemessages", "--locale", "de", "--no-wrap", "--verbosity", "0"],
         cwd=package,
+        env={name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"},
         check=True,
     )
     collected = {(message.context, message.id) for message in messages(po("de", package))}

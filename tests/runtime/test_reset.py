@@ -219,7 +219,7 @@ def test_a_fork_waits_for_the_lock_of_the_metrics_and_replaces_it():
     thread = threading.Thread(target=hold)
     thread.start()
     assert held.wait(10)
-    assert in_child(lambda: metrics.pending.lock is not lock and not metrics.pending.lock.locked()) == 0
+    assert in_child(lambda: metrics.pending.lock is not lock and metrics.pending.lock.acquire(blocking=False)) == 0
     thread.join()
 
 
