@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 from ..exceptions import CallableFailed, InvalidRule
 
+# The keys of packed values. No property or field has such a name.
+_MESSAGE, _GROUPED = "\0message", "\0grouped"
+
 
 class Message(str):
     """A string in English that can be rendered in other languages.
@@ -135,3 +138,26 @@ def translate(text: object, catalogue: Catalogue) -> str:
         for name, value in text.params.items()
     }
     return template % translated
+
+
+def packed(value: Any) -> Any:
+    """Return a value for JSON in which messages keep their texts and params."""
+    if isinstance(value, Message):
+        return {_MESSAGE: [value.singular, value.plural, value.number, packed(dict(value.params))]}
+    if isinstance(value, Grouped):
+        return {_GROUPED: int(value)}
+    if isinstance(value, Mapping):
+        return {name: packed(inner) for name, inner in value.items()}
+    return [packed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def unpacked(value: Any) -> Any:
+    """Return the value that :func:`packed` wrote, with lists instead of tuples."""
+    if isinstance(value, list):
+        return [unpacked(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if _MESSAGE in value:
+        singular, plural, number, params = value[_MESSAGE]
+        return Message(singular, plural, number, unpacked(params))
+    return Grouped(value[_GROUPED]) if _GROUPED in value else {name: unpacked(inner) for name, inner in value.items()}

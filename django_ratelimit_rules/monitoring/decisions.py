@@ -27,6 +27,7 @@ from ..engine import (
 )
 from ..engine.explanation import MAX_TEXT, Known, Show
 from ..engine.matching import ValueOf
+from ..engine.messages import packed, unpacked
 from ..engine.properties import is_client_written
 from ..exceptions import CountersUnavailable
 from ..identifiers import RequestIdentifier
@@ -102,7 +103,7 @@ def find(decision: str) -> dict[str, Any] | None:
     kept = (current().fetch(_name(decision)) if _ID.fullmatch(decision) else None) or b""
     text = kept.decode(errors="replace")[SEAL:]
     # Ignore any value without a valid seal, because it may have any shape.
-    return cast(dict[str, Any], json.loads(text)) if kept == _sealed(text).encode() else None
+    return cast(dict[str, Any], unpacked(json.loads(text))) if kept == _sealed(text).encode() else None
 
 
 def _sealed(text: str) -> str:
@@ -123,7 +124,7 @@ def _entry(
         # An explanation is not worth a query.
         known = Known(value_of) if request is None else Known(value_of, request.is_known)
         explanation = engine.record(plan, ruleset, result, known, _showing(ruleset.keys), MOST_RULES)
-        sealed = _sealed(json.dumps({"at": clock.now(), **explanation.as_dict()}))
+        sealed = _sealed(json.dumps(packed({"at": clock.now(), **explanation.as_dict()})))
         return b32encode(os.urandom(5)).decode().lower(), sealed
     except Exception:
         # A fault in the explanation must not change the refusal.

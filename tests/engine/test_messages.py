@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import UTC, datetime
 
@@ -22,8 +23,10 @@ from django_ratelimit_rules.engine.messages import (
     any_of,
     message_of,
     ngettext,
+    packed,
     spaced,
     translate,
+    unpacked,
 )
 from django_ratelimit_rules.engine.properties import PROPERTIES
 from django_ratelimit_rules.engine.results import Tally
@@ -235,3 +238,10 @@ def test_differences_are_whole_lines():
         f"⟦b: {rule} (before c)⟧",
         f"⟦c: {unreadable} (last)⟧",
     ]
+
+
+def test_a_packed_message_can_still_be_translated_after_json():
+    rule = {"sentence": all_of([_("the rule %(name)r", name="a"), "b"]), "used": Grouped(12_000), "at": (1, None)}
+    again = unpacked(json.loads(json.dumps(packed(rule))))
+    assert again == {"sentence": "the rule 'a' and b", "used": 12_000, "at": [1, None]}
+    assert [translate(again[name], GERMAN) for name in ("sentence", "used")] == ["die Regel 'a' und b", "12.000"]

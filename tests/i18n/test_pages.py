@@ -65,6 +65,12 @@ def address(name: str, *arguments: object) -> str:
     return reverse(f"admin:django_ratelimit_rules_ruleset_{name}", args=arguments)
 
 
+def kept_decision() -> str:
+    """Return the id of a refusal that is explained."""
+    results = [Limiter("zz_search").check({"ip": CLIENT}) for _ in range(3)]
+    return next(result.decision for result in results if result.decision)
+
+
 PAGES = {
     "list": lambda ruleset: address("changelist"),
     "add": lambda ruleset: address("add"),
@@ -72,6 +78,7 @@ PAGES = {
     "live": lambda ruleset: address("live", "zz_search"),
     "explain": lambda ruleset: address("explain"),
     "explained": lambda ruleset: address("explain") + f"?limiter=zz_search&ip={CLIENT}&explain=now",
+    "decision": lambda ruleset: address("explain") + f"?decision={kept_decision()}",
     "import": lambda ruleset: address("import"),
     "history": lambda ruleset: address("history", ruleset.pk),
     "switch": lambda ruleset: address("switch", ruleset.pk, "off"),
