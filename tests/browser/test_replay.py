@@ -40,7 +40,7 @@ def test_a_rule_is_replayed_as_it_is_edited_and_the_result_is_accessible(page, e
 def test_a_suggestion_is_made_and_replayed_without_javascript(page, ruleset):
     page.goto(address("change", ruleset.pk))
     page.get_by_role("link", name="Suggest").click()
-    page.get_by_label("Refuse").fill("5")
+    page.get_by_label("Block").fill("5")
     page.get_by_label("Traffic").select_option("A file")
     page.get_by_label("File").set_input_files(LOG)
     page.get_by_role("button", name="Suggest").click()

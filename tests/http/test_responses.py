@@ -144,8 +144,10 @@ def test_page_shows_the_reason_and_the_waiting_time(settings):
     settings.USE_THOUSAND_SEPARATOR = True
     settings.LANGUAGE_CODE = "de"
     page = refuse(BROWSER, result(evaluation(used=10, blocked=True), retry_after=5000)).content.decode()
-    assert "<h1>Too many requests</h1>" in page
-    assert "You have sent too many requests. Please try again in 84 minutes." in page
+    assert '<html lang="de">' in page
+    assert "<h1>Zu viele Anfragen</h1>" in page
+    assert "Sie haben zu viele Anfragen gesendet. Bitte versuchen Sie es in 84 Minuten erneut." in page
+    settings.LANGUAGE_CODE = "en"
     assert refuse(answer=BLOCKED).content == b"You have sent too many requests. Please try again in 21 seconds.\n"
 
 
