@@ -184,7 +184,7 @@ class Ruleset(models.Model):
         help_text=_("The limiter's name in code: @rate_limited(“search”) uses the ruleset named search."),
     )
     description = models.TextField(
-        _("description"), blank=True, help_text=_("For people: what it protects, and the person to ask.")
+        _("description"), blank=True, help_text=_("For your colleagues: the views that it protects, and the person to ask.")
     )
     mode = models.CharField(
         _("mode"),
@@ -192,7 +192,7 @@ class Ruleset(models.Model):
         choices=MODES,
         blank=True,
         help_text=_(
-            "Dry run counts and reports as usual, but blocks no request. It quickly lifts a limit that does harm."
+            "Dry run counts and reports as usual, but blocks no request. Use it to lift a harmful limit quickly."
         ),
     )
     failure_mode = models.CharField(

@@ -182,7 +182,7 @@ class RedisCounters(SharedState):
         pause = self.breaker.pause()
         if pause:
             message = _(
-                "Redis of cache alias %(alias)s is left alone for a moment after a failure", alias=repr(self.alias)
+                "Redis of cache alias %(alias)s failed, and is not used again for a short time", alias=repr(self.alias)
             )
             raise CountersUnavailable(message, retry_after=pause)
 

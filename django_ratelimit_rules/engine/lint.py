@@ -95,7 +95,7 @@ def expired(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
                 rule.name,
                 "expired",
                 _("expired at %(moment)s", moment=f"{rule.expires_at:%Y-%m-%d %H:%M %Z}".rstrip()),
-                _("It does nothing any more, but it looks like protection in the list."),
+                _("It has no effect, but it still looks like protection in the list."),
                 _("Delete it, or give it a later date."),
             )
 
@@ -172,7 +172,7 @@ def same_meaning(rules: Sequence[Rule]) -> Iterator[Finding]:
                 rule.name,
                 "same_meaning",
                 _("counts the same as %(rule)s", rule=earlier),
-                _("Only the lower of the two limits ever acts. The other costs a counter and misleads readers."),
+                _("Only the lower of the two limits has an effect. The other costs a counter and is misleading."),
                 _("Keep one of them."),
             )
 

@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='ruleset',
             name='description',
-            field=models.TextField(blank=True, help_text='For people: what it protects, and the person to ask.', verbose_name='description'),
+            field=models.TextField(blank=True, help_text='For your colleagues: the views that it protects, and the person to ask.', verbose_name='description'),
         ),
         migrations.AlterField(
             model_name='ruleset',
@@ -61,7 +61,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='ruleset',
             name='mode',
-            field=models.CharField(blank=True, choices=[('', 'not set (enforce)'), ('enforce', 'enforce'), ('dry_run', 'dry run: block no request'), ('off', 'off: count nothing')], help_text='Dry run counts and reports as usual, but blocks no request. It quickly lifts a limit that does harm.', max_length=16, verbose_name='mode'),
+            field=models.CharField(blank=True, choices=[('', 'not set (enforce)'), ('enforce', 'enforce'), ('dry_run', 'dry run: block no request'), ('off', 'off: count nothing')], help_text='Dry run counts and reports as usual, but blocks no request. Use it to lift a harmful limit quickly.', max_length=16, verbose_name='mode'),
         ),
         migrations.AlterField(
             model_name='ruleset',

@@ -184,7 +184,7 @@ def test_a_refusal_is_shown_by_the_id_that_the_client_was_given(admin_client, ur
 @pytest.mark.parametrize("decision", ["aaaaaaaa", "<script>", "\x00"])
 def test_an_unknown_id_is_reported(admin_client, url, decision):
     response = admin_client.get(url, {"decision": decision})
-    assert "Nothing is kept under" in response.content.decode()
+    assert "There is no record of decision" in response.content.decode()
     assert "<script>'" not in response.content.decode()
 
 
@@ -193,7 +193,7 @@ def test_a_refusal_kept_by_another_release_with_other_fields_counts_as_not_kept(
     assert decisions.find("aaaaaaaa")
     page = admin_client.get(url, {"decision": "aaaaaaaa"})
     assert page.status_code == 200
-    assert "Nothing is kept under" in page.content.decode()
+    assert "There is no record of decision" in page.content.decode()
 
 
 def test_texts_that_no_page_can_hold_and_markup_are_shown_escaped(ask):

@@ -81,7 +81,7 @@ def _requests(name: str, totals: Totals, at_least: bool = False) -> str:
     calls, exceeded, blocked = totals
     would = exceeded - blocked
     if not calls:
-        sentence = _("%(name)s met no request.")
+        sentence = _("%(name)s applied to no request.")
     elif not would:
         sentence = ngettext(
             "%(name)s blocked %(blocked)s of %(calls)s request.",

@@ -231,7 +231,7 @@ def load(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise ValidationError(_syntax_error(text, error)) from error
     except RecursionError as error:
-        raise ValidationError(_("This cannot be read, because it is nested too deep.")) from error
+        raise ValidationError(_("This cannot be read, because it is nested too deeply.")) from error
     except ValueError as error:
         raise ValidationError(_("This cannot be read: %(reason)s.") % {"reason": error}) from error
 

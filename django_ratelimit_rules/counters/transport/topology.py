@@ -161,7 +161,7 @@ class Topology:
             return owner
         if address is None:
             return None
-        message = _("The server %(server)s is left alone for a moment after a failure", server=_host_and_port(address))
+        message = _("The server %(server)s failed, and is not used again for a short time", server=_host_and_port(address))
         raise ServerUnavailable(message, pause)
 
     def _redirected(self, slot: int, address: Address, error: NothingRan) -> Steps:

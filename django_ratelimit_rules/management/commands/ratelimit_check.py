@@ -30,7 +30,7 @@ class Command(BaseCommand):
             "--fail-level",
             choices=[severity.value for severity in Severity],
             default=Severity.WARNING.value,
-            help=_("Exit with status 1 if a finding is at least this bad (default: %(default)s)."),
+            help=_("Exit with status 1 if a finding is at least this severe (default: %(default)s)."),
         )
 
     def handle(self, *, limiters: list[str], fail_level: str, **options: Any) -> None:
