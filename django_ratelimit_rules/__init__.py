@@ -1,13 +1,15 @@
 """Rate limits as rules: edited in the Django admin, decided in one Redis round trip.
 
 The public names are imported lazily, so that ``import django_ratelimit_rules`` loads no model and needs no settings.
-The rooms, from the pure to the visible:
+The rooms (packages with one task each):
 
-- ``engine/`` plans and decides; ``counters/`` count; ``identifiers/`` describe a request.
-- ``rulesets/`` supply the rules; ``limiter`` asks the question; ``http/`` puts it before a view.
-- ``monitoring/`` records decisions; ``replay/`` tries rules on old traffic; ``legacy/`` moves sites over.
-- ``admin/``, ``management/`` and ``checks/`` serve operators; ``contrib/`` serves other frameworks.
-- ``runtime/`` is what one process needs. ``conf``, ``exceptions``, ``models`` and ``signals`` are Django's own names.
+- ``engine/`` plans and decides. ``counters/`` counts. ``identifiers/`` describes a request.
+- ``rulesets/`` supplies the rules. ``limiter`` runs a check. ``http/`` puts a checkpoint before a view.
+- ``monitoring/`` records decisions. ``replay/`` tests rules on recorded traffic.
+- ``legacy/`` runs another limiter beside this app during a migration.
+- ``admin/``, ``management/`` and ``checks/`` serve operators. ``contrib/`` serves other frameworks.
+- ``runtime/`` has the services of one process. ``conf``, ``exceptions``, ``models`` and ``signals`` have their usual
+  contents in a Django app.
 - Projects import ``decorators``, ``middleware``, ``views``, ``testing``, ``logs``. Old paths: ``live``, ``versions``.
 """
 

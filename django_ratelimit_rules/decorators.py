@@ -1,7 +1,7 @@
 """The checkpoint before one view.
 
-A view goes in, a view of the same colour (sync or async) with the same attributes comes out. It asks the limiter and
-lets the view or the refusal answer; how to decide, what to say and how to settle it leaves to others.
+The decorator replaces a view by a view of the same kind (sync or async) with the same attributes. The new view asks
+the limiter. The response is then the response of the view, or a blocked response.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ def rate_limited(
 ) -> Callable[[View], View]:
     """Let a limiter decide about each request of a view: a function, sync or async, or by ``method_decorator`` a class.
 
-    ``identifier(request, *args, **kwargs)`` returns properties that win over the request's; ``cost`` is a number or a
-    function of the same arguments. With an async view both may be async, and sync ones run in a thread. Where one
-    raises, the failure mode answers, unless Django makes an answer of it, as of Http404. ``methods`` are those that are
-    checked, all by default; GET includes HEAD. ``legacy(request, *args, **kwargs)`` is the limiter that was there
-    before, sync or async: it returns True to block, or its own refusal, and decides until the ruleset enforces (see
-    :mod:`legacy`). Raises ValueError for methods that no request has; TypeError on a class, and at the first call when
-    put straight on a method.
+    - ``identifier(request, *args, **kwargs)`` returns properties that override the properties of the request.
+    - ``cost`` is a number or a function of the same arguments.
+    - ``methods`` are the HTTP methods to check. All methods are checked by default. GET includes HEAD.
+    - ``legacy(request, *args, **kwargs)`` is a legacy limiter, sync or async. It returns True to block, or a response
+      of its own. It decides until the ruleset enforces (see :mod:`legacy`).
+
+    With an async view, ``identifier`` and ``cost`` may be async. Sync functions then run in a thread. If a function
+    raises, the failure mode answers. Exceptions that Django turns into a response, such as Http404, are raised.
+
+    Raises ValueError for an unknown method, and TypeError for a class. A decorated method of a class raises TypeError
+    at its first call.
     """
     checkpoint = Checkpoint(limiter if isinstance(limiter, Limiter) else Limiter(limiter), identifier, cost, methods)
 
@@ -92,8 +96,11 @@ def _asynchronous(checkpoint: Checkpoint, answer: Answer) -> Callable[..., Any]:
 
 
 def _is_async(view: Callable[..., Any]) -> bool:
-    """Whether calling a view gives a coroutine. ``View.dispatch`` of a class with async handlers gives one too, though
-    it is a plain function; ``method_decorator`` hands it over as a partial of the bound method."""
+    """Return whether a call of the view returns a coroutine.
+
+    ``View.dispatch`` of a class with async handlers is a plain function that returns a coroutine. ``method_decorator``
+    passes it as a partial of the bound method.
+    """
     while isinstance(view, functools.partial):
         view = view.func
     return iscoroutinefunction(view) or bool(getattr(getattr(view, "__self__", None), "view_is_async", False))

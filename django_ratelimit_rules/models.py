@@ -132,7 +132,7 @@ class AnnouncedQuerySet(models.QuerySet[Any]):
     """Announces bulk writes, because Django sends no signal for them, and all processes must load the new rules."""
 
     def update(self, **values: Any) -> int:
-        """Update the rows and announce it. ``bulk_update()`` calls this method too."""
+        """Update the rows and announce the change. ``bulk_update()`` calls this method too."""
         self._for_write = True
         count = super().update(**values)
         _announce(self.model, self.db)
@@ -141,7 +141,7 @@ class AnnouncedQuerySet(models.QuerySet[Any]):
     update.alters_data = True  # type: ignore[attr-defined]
 
     def bulk_create(self, objs: Iterable[Any], *args: Any, **options: Any) -> list[Any]:
-        """Create the rows and announce it."""
+        """Create the rows and announce the change."""
         self._for_write = True
         created = super().bulk_create(objs, *args, **options)
         _announce(self.model, self.db)
@@ -154,7 +154,7 @@ class RulesetQuerySet(AnnouncedQuerySet):
     """Rulesets, by their name."""
 
     def named(self, name: str | None) -> Ruleset | None:
-        """Return the ruleset of a limiter, or None if there is none. Accepts any string as a name."""
+        """Return the ruleset of a limiter. Returns None if the limiter has no ruleset. Accepts any string as a name."""
         # Don't query for NUL, because PostgreSQL raises an error for it.
         ruleset: Ruleset | None = None if not name or "\0" in name else self.filter(name=name).first()
         return ruleset
@@ -184,7 +184,9 @@ class Ruleset(models.Model):
         help_text=_("The limiter's name in code: @rate_limited(“search”) uses the ruleset named search."),
     )
     description = models.TextField(
-        _("description"), blank=True, help_text=_("For your colleagues: the views that it protects, and the person to ask.")
+        _("description"),
+        blank=True,
+        help_text=_("For your colleagues: the views that it protects, and the person to ask."),
     )
     mode = models.CharField(
         _("mode"),

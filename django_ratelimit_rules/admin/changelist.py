@@ -86,7 +86,7 @@ def changed(ruleset: Ruleset) -> SafeString:
 
 
 def look(ruleset: Ruleset, links: Links) -> SafeString:
-    """Return links to the pages that show what a ruleset does, because operators look for them during an incident."""
+    """Return links to the pages that show the effect of a ruleset, because operators need them during an incident."""
     if not NAME.fullmatch(ruleset.name):
         # A name written by SQL may not be valid. The list must open all the same, because names are corrected there.
         return format_html("{}", _("not a valid name for a limiter"))

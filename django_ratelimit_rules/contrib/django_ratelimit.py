@@ -2,8 +2,8 @@
 
     @rate_limited("search", legacy=ratelimit(key="ip", rate="5/m"))
 
-It counts in django-ratelimit's own counters, under the same group, so that no client starts afresh. It blocks as
-django-ratelimit does.
+It uses django-ratelimit's own counters and group, so no client starts again at zero. It blocks as django-ratelimit
+does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rates that a project's views have from django-ratelimit, as drafts of rules.
+"""Converts the rates of django-ratelimit in a project's views into draft rules.
 
 The project's URLs go in. Decorated views are found also under other decorators, on a class or on a method. Calls of
 ``is_ratelimited`` in a view's body cannot be found.
@@ -161,7 +161,7 @@ def _limit(rate: Any, fields: dict[str, Any]) -> Iterator[str]:
     if callable(rate) or (isinstance(rate, str) and "." in rate):
         yield f"its rate is computed by {_named(rate)}: give the rule in code, with a function for its limit."
     elif rate is None:
-        yield "it has no rate, and limits nobody."
+        yield "it has no rate, so it limits no client."
     else:
         try:
             fields["limit"], fields["period"] = _split_rate(rate)
@@ -178,20 +178,20 @@ def _count_by(key: Any, fields: dict[str, Any], differs: list[str]) -> Iterator[
     elif callable(key) or (family not in FAMILIES and "." in key):
         name = name_of(_named(key).rpartition(".")[2])
         fields["characteristics"] = [name]
-        yield f"it counts by what {_named(key)} says: make that the property {name} by property_provider."
+        yield f"it counts by the return value of {_named(key)}: register it as property {name} with property_provider."
     elif family in FAMILIES and rest:
         fields["characteristics"] = [FAMILIES[family] + rest]
-        differs.append("A value over 100 bytes, or any that a client wrote, stands in Redis as a digest.")
+        differs.append("A value over 100 bytes, or any value that a client wrote, is stored in Redis as a digest.")
     elif key in KEYS:
         fields["characteristics"] = [KEYS[key]]
         differs.extend(_about(key))
     else:
-        yield f"its key {key!r} is none that django-ratelimit knows."
+        yield f"its key {key!r} is unknown to django-ratelimit."
 
 
 def _about(key: str) -> Iterator[str]:
     if key == "user":
-        yield "Anonymous clients count by address, each apart; there all of them together."
+        yield "Anonymous clients count by address, each apart. In django-ratelimit they all share one counter."
     if key != "user" and settings.of_others("RATELIMIT_IP_META_KEY"):
         yield "The address came by RATELIMIT_IP_META_KEY: set TRUSTED_PROXIES or PROXY_HOPS, and compare."
     mask = settings.of_others("RATELIMIT_IPV6_MASK", 64)

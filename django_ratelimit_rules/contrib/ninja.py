@@ -51,7 +51,7 @@ class RuleThrottle(BaseThrottle):
         known = _facts_of(getattr(request, "auth", None))
         try:
             extra = {**known, **(self.identifier(request) if self.identifier else {})}
-            # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
+            # Raises for values that no limiter accepts. This error of the project must not fail the request either.
             values(extra)
         except ANSWERED_BY_DJANGO:
             raise

@@ -80,7 +80,7 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         http = http_request(request)
         try:
             extra = {**known, **self.get_identifier(request, view)}
-            # Raises for what no limiter takes: that is the project's fault as well, and fails no request.
+            # Raises for values that no limiter accepts. This error of the project must not fail the request either.
             values(extra)
         except (APIException, *ANSWERED_BY_DJANGO):
             raise

@@ -1,7 +1,8 @@
-"""The rates that a project's API has from REST framework's throttles, as drafts of rules.
+"""Converts the rates of REST framework's throttles in a project into draft rules.
 
-The project's URLs and settings go in: the throttle classes of every view, given by the view, an action, or the default,
-with the rates of their classes or scopes. A throttle that computes its own key, or decides itself, cannot be read.
+Reads the throttle classes of every view from the project's URLs and settings: those of the view, an action, or the
+default. The rates are those of the classes or scopes. A throttle that computes its own key, or decides itself, cannot
+be read.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def drafts() -> list[Draft]:
 
 
 def _chooses(view: Any) -> bool:
-    """Whether a view says in code which throttles it has."""
+    """Return whether a view chooses its throttles in code."""
     return view.get_throttles is not APIView.get_throttles
 
 

@@ -66,7 +66,7 @@ class Stores(reset.Part):
             self._instead.unlock()
 
     def remembers(self) -> bool:
-        """Return whether the last call of a store failed, or a store has a cached refusal."""
+        """Return whether the last call to a store failed, or a store has a cached refusal."""
         return any(store.remembers() for store in list(self._by_alias.values()))
 
 

@@ -1,7 +1,7 @@
 """Refusals that are certain for a moment, cached in this process, so that a flood of refused calls does not load Redis.
 
-Hits that Redis refused go in with their tallies. For the same hits the tallies come out again while the refusal is
-certain: until a full fixed window or a ban ends, but at most for ``RATELIMIT_RULES_REFRESH_SECONDS``. Then Redis is
+The cache stores the tallies of hits that Redis refused, and returns them for the same hits while the refusal is
+certain. This lasts until a full fixed window or a ban ends, at most ``RATELIMIT_RULES_REFRESH_SECONDS``. Then Redis is
 asked again. A reset by another process, or a deleted counter, is noticed within that time. An edited rule has new
 terms, so Redis is asked at once. The setting ``RATELIMIT_RULES_DENIAL_CACHE`` is the number of cached counters. The
 cache is off by default.
@@ -162,7 +162,7 @@ class Denials(RedisCounters):
         return denial
 
     def remembers(self) -> bool:
-        """Return whether the last call of Redis failed, or any refusal is cached."""
+        """Return whether the last call to Redis failed, or any refusal is cached."""
         return bool(self._kept) or super().remembers()
 
     def most(self) -> int:
@@ -172,7 +172,7 @@ class Denials(RedisCounters):
         return number if type(number) is int and number > 0 else MANY
 
     def denial(self, hits: Hits) -> Denial | None:
-        """Return the cached refusal of a call. Returns None if there is none."""
+        """Return the cached refusal of a call. Returns None if no refusal is cached."""
         return self._kept.get(self.namespace() + hits.keys[0])
 
 

@@ -69,7 +69,7 @@ class MemoryStore(MemoryCounters):
         self.put(name, value, seconds)
 
     def fetch(self, name: str) -> bytes | None:
-        """Return the string that :meth:`put` stored. Returns None if there is none."""
+        """Return the string that :meth:`put` stored. Returns None if the name is unknown or expired."""
         with self._shared_lock:
             value: bytes | None = self._value(name)
             return value
@@ -126,7 +126,7 @@ class MemoryStore(MemoryCounters):
             return len(self._value(name) or ())
 
     def _value(self, name: str) -> Any:
-        """Return a value that has not expired. Returns None if there is none."""
+        """Return the stored value. Returns None if the name is unknown or its value has expired."""
         entry = self._shared.get(name)
         if entry is not None and entry.expires <= self._clock():
             del self._shared[name]

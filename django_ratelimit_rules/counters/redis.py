@@ -149,7 +149,7 @@ class RedisCounters(SharedState):
         self.breaker = Breaker()
 
     def remembers(self) -> bool:
-        """Return whether the last call of Redis failed."""
+        """Return whether the last call to Redis failed."""
         return self.breaker.is_open
 
     def _arguments(self, hits: Sequence[Hit], cost: Number, verb: Verb, missed: Number) -> list[Any]:

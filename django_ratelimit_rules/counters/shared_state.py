@@ -45,7 +45,7 @@ class SharedState(Alias):
         yield from self._sending("SET", f"{self.namespace()}:{name}", value, "EX", seconds)
 
     def fetch(self, name: str) -> bytes | None:
-        """Return the string that :meth:`put` stored. Returns None if there is none. Raises CountersUnavailable."""
+        """Return the string that :meth:`put` stored. Returns None for an unknown name. Raises CountersUnavailable."""
         reply: bytes | None = self._send("GET", f"{self.namespace()}:{name}")
         return reply
 

@@ -17,7 +17,7 @@ from .messages import _
 class Algorithm(str):
     """An algorithm is the string in rules and in the database, with everything else that depends on it.
 
-    ``code`` is its part of a counter's key. It must be unique and never change, or live counters start afresh. ``wire``
+    ``code`` is its part of a counter's key. It must be unique and never change, or live counters restart. ``wire``
     is its number in a call of the script, unique as well. ``label`` and ``help`` are messages for the admin.
     ``public_note`` is a message for the clients of a site. It is empty if they need to know nothing.
 

@@ -1,9 +1,9 @@
 """The rules of a long ruleset that may match, found by look-ups instead of by trying each rule.
 
-Matchers go in once per snapshot. For an identifier, the positions of the rules to try come out, in order and lazily: a
-property is read only when the first rule that depends on it is reached. A rule is found by an equality condition, or
-else by a network or a pattern. The patterns of one property are in one RE2 set. A rule with further conditions is
-still tried as a whole.
+The index is built once per snapshot. For an identifier it yields the positions of the rules to try, in order. It is
+lazy: a property is read only when the first rule that depends on it is reached. A rule is found by an equality
+condition, or else by a network or a pattern. The patterns of one property are in one RE2 set. A rule with further
+conditions is still tried as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The comparison of a result with another limiter's answer.
 
-A result goes in, and plain values come out: whether it would block, by which limit, and whether it is near the edge of
-a window. Knows neither the other limiter nor the listeners.
+Computes whether a result would block, by which limit, and whether the call was near the edge of a window. Knows neither
+the other limiter nor the listeners.
 """
 
 from __future__ import annotations

@@ -546,7 +546,7 @@ OPERATORS = {
 
 
 def operator_of(name: object) -> Operator | None:
-    """Return the operator of a name or alias, None if there is none."""
+    """Return the operator of a name or alias. Returns None for an unknown name."""
     if not isinstance(name, str):
         return None
     return OPERATORS.get(name) or next((row for row in OPERATORS.values() if name in row.aliases), None)

@@ -1,10 +1,10 @@
 """Plans: the rules of a ruleset that count a call, and their counters.
 
 A ruleset and a function that returns a property's canonical string go in. A :class:`Plan` comes out: the hits in order,
-and the skip rule that ends the chain, if one matches. Counts nothing, and knows nothing of requests or Redis.
+and the skip rule that ends the chain, if one matches. Counts nothing, and knows neither requests nor Redis.
 
 Everything that does not depend on the identifier is computed once: for each rule in a :class:`Step`, for the rules that
-match together in a :class:`Chain`. So most calls only write their keys.
+match together in a :class:`Chain`. Most calls therefore only build their keys.
 """
 
 from __future__ import annotations

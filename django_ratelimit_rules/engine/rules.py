@@ -57,7 +57,7 @@ OFF = Mode.OFF
 
 
 class FailureMode(Word):
-    """What answers when a check fails: allow, block, or counters of this process."""
+    """The answer to a check that fails: allow, block, or count in this process."""
 
     OPEN = "open"
     CLOSED = "closed"

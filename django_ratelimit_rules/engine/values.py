@@ -34,7 +34,7 @@ def canonical(value: object, name: str) -> str | None:
         return value
     if type(value) is int:
         return str(value)
-    # By isinstance, because a lazy object that wraps None is not None itself.
+    # Use isinstance instead of "is None", because a lazy object may wrap None.
     if isinstance(value, type(None)):
         return None
     if isinstance(value, bool):

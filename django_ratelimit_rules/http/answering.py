@@ -1,6 +1,6 @@
-"""The bracket around whatever answers a request: a middleware's inside, or a decorated view.
+"""Runs the code that answers a request, then settles the response and adds the headers of all limiters.
 
-The steps that answer go in. Their response comes out after it was settled, with the headers of all limiters.
+The code is the rest of the middleware chain, or a decorated view.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def answered(request: HttpRequest, steps: Steps[Any]) -> Steps[Any]:
         yield from settling.close(error)
         raise
     yield from settling.close()
-    # Only now: what the response charged lowers what its headers report.
+    # Add the headers after settling, because a charge by the response lowers the remaining calls that they report.
     add_headers(request, response)
     return response
 

@@ -32,10 +32,10 @@ ANSWERED_BY_DJANGO = tuple(kind for kinds, _ in _STATUSES for kind in kinds)
 
 
 class Settling:
-    """A bracket around the code that answers a request. The code puts its answer into ``response``.
+    """A context manager around the code that answers a request. The code stores its response in ``response``.
 
-    An exception instead of one counts as the status that Django makes of it, mostly 500. So does a client that hung up:
-    otherwise a client who does not wait for the answer would be charged nothing.
+    An exception counts as the status that Django gives it, mostly 500. A client that disconnects counts as 500 too,
+    because otherwise a client that never waits for the response would be charged nothing.
     """
 
     __slots__ = ("_before", "_outermost", "_request", "response")
@@ -55,7 +55,7 @@ class Settling:
         self._before = enter(self._request)
 
     def close(self, error: BaseException | None = None) -> Steps[None]:
-        """Return the steps that settle, if this is the outermost bracket, by the response or by an exception."""
+        """Return the steps that settle by the response or exception, if this is the outermost Settling."""
         enter(self._before)
         if self._outermost:
             state_of(self._request).settling = None
@@ -72,9 +72,10 @@ class Settling:
 
 
 def settle(request: HttpRequest, response: object = None, error: BaseException | None = None) -> None:
-    """Settle what limiters still have open about a request, by its answer or by the exception instead of one.
+    """Settle the pending results of a request by its response or exception.
 
-    For frameworks that open no :class:`Settling`; inside of one, the request is settled by the final answer.
+    Use this in frameworks that open no :class:`Settling`. Inside a Settling it does nothing, because the final
+    response settles the request.
     """
     if state_of(request).settling is None:
         run(_settle(request, response, error))
@@ -93,7 +94,7 @@ def _settle(request: HttpRequest, response: object, error: BaseException | None)
 
 
 def _asked(result: Result) -> set[str]:
-    """Return what the rules to settle ask about the answer."""
+    """Return the properties of the response that the pending rules use."""
     matchers = (hit.rule.response_matcher for hit in result.pending)
     return {base_of(name) for matcher in matchers if matcher for name in matcher.properties}
 
@@ -128,8 +129,10 @@ def _note_failure(request: object = None, **_: object) -> None:
 
 
 def _note(login: str, given: object) -> None:
-    """Remember what became of a sign-in, the last one where a request tries several. ``authenticate()`` need not be
-    told the request, and frameworks wrap theirs."""
+    """Store the outcome of a sign-in in the state of its request. The last sign-in of a request counts.
+
+    Falls back to the current request, because ``authenticate()`` may be called without one. Frameworks wrap theirs.
+    """
     for request in (given, getattr(given, "_request", None), current_request()):
         if isinstance(request, HttpRequest) and has_state(request):
             state_of(request).login = login
@@ -137,6 +140,6 @@ def _note(login: str, given: object) -> None:
 
 
 def connect() -> None:
-    """Listen to Django's sign-in signals; called once by the app config."""
+    """Connect to Django's sign-in signals. The app config calls this once."""
     user_logged_in.connect(_note_success, dispatch_uid="django_ratelimit_rules.http.settling")
     user_login_failed.connect(_note_failure, dispatch_uid="django_ratelimit_rules.http.settling")

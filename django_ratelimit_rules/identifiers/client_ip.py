@@ -128,7 +128,7 @@ def _text(value: object) -> str:
 
 
 def _address(entry: str) -> str | None:
-    """Return the address in an entry, without port, brackets and zone. Returns None if there is none."""
+    """Return the address in an entry, without port, brackets and zone. Returns None for an entry without an address."""
     return _parsed(entry) if 0 < len(entry) <= _MAX_ENTRY else None
 
 

@@ -28,7 +28,7 @@ class RequestState:
 
     ``provided`` holds the canonical string of each property that a project's provider computed, or the failure.
     ``bodies`` holds the parsed body by its reader. ``unsettled`` are the results that rules by outcome may still
-    charge. ``settling`` is the outermost bracket, which settles them. ``login`` is ``"ok"`` or ``"failed"`` after a
+    charge. ``settling`` is the outermost Settling, which settles them. ``login`` is ``"ok"`` or ``"failed"`` after a
     sign-in attempt. ``user`` is the function that an event loop awaited, and the user that it returned.
     """
 

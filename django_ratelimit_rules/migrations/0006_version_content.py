@@ -6,7 +6,7 @@ import re
 import yaml
 from django.db import DatabaseError, migrations, models, transaction
 
-# Each loader reads what earlier releases wrote alike; libyaml's is faster.
+# Both loaders read the YAML of earlier releases identically. The loader of libyaml is faster.
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # YAML takes these characters in quotes only as escapes.
 ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")

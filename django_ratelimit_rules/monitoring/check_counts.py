@@ -23,8 +23,8 @@ Labels = tuple[str, str, str, bool]
 class Waiting:
     """The numbers of one limiter's checks since the last flush.
 
-    ``chains`` are the calls that all rules of a chain allowed: most calls. ``refusals`` are the calls that the first
-    rule of a chain refused again: most calls of a flood. ``evaluations`` are all other evaluations, by their labels.
+    ``chains`` counts calls that all rules of a chain allowed. Most calls are of this kind. ``refusals`` counts calls
+    that the denial cache blocked. ``evaluations`` counts all other evaluations by their labels.
     """
 
     __slots__ = ("blocked", "buckets", "calls", "chains", "evaluations", "refusals", "seconds")

@@ -1,7 +1,7 @@
 """The calls of each rule in the last hour, from all processes. Read by the admin.
 
 Every few seconds the background thread reads the metrics of this process, and adds the new calls to one Redis hash per
-minute: three numbers for each rule. So a request pays nothing for it.
+minute: three numbers for each rule. This adds no time to a request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits that traffic suggests: the calls of each counter in each window, and the calls that a limit would refuse.
 
 Rules (match, characteristics, period) go in, with recorded traffic or the numbers of live counters. A
-:class:`Distribution` comes out. It knows exactly how many calls a fixed window of any limit would refuse: the first
-call after a window begins the next one, and refused calls neither lengthen a window nor are charged.
+:class:`Distribution` comes out. It knows exactly how many calls a fixed window of any limit would block. The first
+call after a window begins the next window. Blocked calls neither lengthen a window nor are charged.
 """
 
 from __future__ import annotations

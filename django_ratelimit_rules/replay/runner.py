@@ -160,7 +160,7 @@ class Runner:
             cached.ended, cached.over = [0] * len(cached.hits), [0] * len(cached.hits)
 
     def _not_taken(self, now: int, cached: CachedPlan, stopped: FastPath) -> Refusal | None:
-        """Continue from the first counter that did not take a call of cost 1. The earlier counters took it."""
+        """Continue at the first counter that was too full for a call of cost 1. Earlier counters accepted the call."""
         first = next(at for at, fast_path in enumerate(cached.fast_paths) if fast_path is stopped)
         taken = list(range(first))
         over: list[int] = []

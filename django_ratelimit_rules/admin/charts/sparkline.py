@@ -26,7 +26,7 @@ TOGETHER = 10
 
 
 class Mark(NamedTuple):
-    """A moment to mark on a chart, and what happened then."""
+    """A moment to mark on a chart, and the event at that moment."""
 
     at: float
     label: str

@@ -85,7 +85,7 @@ class AdminPage:
             yield Link(self.ruleset_label, self.links.to(self.name, limiter=ruleset.name))
 
     def ruleset(self, request: HttpRequest, object_id: str) -> Ruleset:
-        """Return the ruleset with this key. Raises Http404 if there is none."""
+        """Return the ruleset with this key. Raises Http404 for an unknown key."""
         ruleset = self.admin.get_object(request, object_id)
         if ruleset is None:
             raise Http404

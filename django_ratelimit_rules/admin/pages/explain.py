@@ -122,7 +122,9 @@ def _kept(request: HttpRequest, decision: str) -> tuple[Explanation | None, date
     except (LookupError, TypeError, ValueError):
         # The explanation was kept by another release of this app, with other fields.
         pass
-    message = _("There is no record of decision “%(decision)s”. Only some blocked requests are recorded, each for an hour.")
+    message = _(
+        "There is no record of decision “%(decision)s”. Only some blocked requests are recorded, each for an hour."
+    )
     messages.warning(request, message % {"decision": decision})
     return None, None
 

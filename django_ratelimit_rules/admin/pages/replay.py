@@ -102,7 +102,7 @@ class ReplayPage(AdminPage):
 
 
 class ReplayEditedPage(AdminPage):
-    """Makes a draft of a ruleset's page as it was edited. Nothing is saved."""
+    """Makes a draft of the unsaved rules on a ruleset's page. Nothing is saved."""
 
     name, route = "replay_edited", "<path:object_id>/replay/"
     title = ReplayPage.title

@@ -52,7 +52,7 @@ IN_SUMMARY = ("unreadable", "unknown_property")
 
 
 class RuleForm(BaseRuleForm):
-    """One rule with the spellings that an operator types. If the rule is not opened, only the fields of its line."""
+    """One rule with the spellings that an operator types. A rule that is not opened has only the fields of its line."""
 
     position = forms.IntegerField(
         label=_("Position"),

@@ -161,7 +161,9 @@ class Topology:
             return owner
         if address is None:
             return None
-        message = _("The server %(server)s failed, and is not used again for a short time", server=_host_and_port(address))
+        message = _(
+            "The server %(server)s failed, and is not used again for a short time", server=_host_and_port(address)
+        )
         raise ServerUnavailable(message, pause)
 
     def _redirected(self, slot: int, address: Address, error: NothingRan) -> Steps:

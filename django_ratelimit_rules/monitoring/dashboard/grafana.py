@@ -1,7 +1,7 @@
 """A Grafana dashboard: a row for all limiters, and a collapsed row for each limiter.
 
-Limiters go in, the dashboard comes out in the format that Grafana imports: the classic JSON model, schema version 42,
-which Grafana 12 and newer write. Queries group by rule if possible, so that new rules need no new dashboard.
+The dashboard is in Grafana's classic JSON model, schema version 42, which Grafana 12 and newer write. Queries
+group by rule if possible, so that new rules need no new dashboard.
 """
 
 from __future__ import annotations
