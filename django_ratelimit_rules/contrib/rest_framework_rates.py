@@ -1,8 +1,7 @@
 """Converts the rates of REST framework's throttles in a project into draft rules.
 
-Reads the throttle classes of every view from the project's URLs and settings: those of the view, an action, or the
-default. The rates are those of the classes or scopes. A throttle that computes its own key, or decides itself, cannot
-be read.
+Finds every view by the project's URLs. Its throttle classes come from the view, an action, or the default setting, and
+the rates from the classes or scopes. A throttle that computes its own key, or decides itself, cannot be read.
 """
 
 from __future__ import annotations

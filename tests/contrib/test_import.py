@@ -73,7 +73,7 @@ def test_computed_values_are_reported_and_not_written(drafts):
     assert found["export"] == found["tenants"] == []
     assert "its rate is computed by tests.contrib.old_site.by_plan" in about("django-ratelimit", "export")
     tenants = about("django-ratelimit", "tenants")
-    assert "make that the property tenant by property_provider" in tenants
+    assert "register it as property tenant with property_provider" in tenants
     assert "it holds only at /wrapped/" in about("django-ratelimit", "reports")
 
 
