@@ -30,7 +30,7 @@ def _invalid_rule(field: str, reason: str, rule: str | None) -> InvalidRule:
     return InvalidRule(field, reason, rule=rule)
 
 
-# Exceptions of a row or string that is no valid rule.
+# Exceptions of a row or string that is not a valid rule.
 UNREADABLE = (InvalidRule, TypeError, ValueError, LookupError, RecursionError)
 
 

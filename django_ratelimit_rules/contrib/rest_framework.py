@@ -74,8 +74,8 @@ class RuleThrottle(BaseThrottle):  # type: ignore[misc]  # REST framework is unt
         return not waits
 
     def _check(self, limiter: Limiter, request: Request, view: APIView) -> Result:
-        # Looking at auth authenticates, if the view has not done so yet, and puts REST framework's user into Django's
-        # request, where the properties find it.
+        # Reading `auth` authenticates the request, unless the view has done so already. REST framework then stores its
+        # user in Django's request, and the properties read it from there.
         known = facts_of(request.auth)
         http = http_request(request)
         try:

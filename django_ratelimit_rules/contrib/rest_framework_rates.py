@@ -129,7 +129,7 @@ def _rule(use: Use) -> DraftRule:
 
 
 def _rate(throttle: type[Any], scope: str | None) -> tuple[int | None, int | None, str]:
-    """Return limit, period, and why there are none."""
+    """Return limit, period and an empty string. A throttle without a limit has the reason as the third value."""
     made: Any = object.__new__(throttle)
     made.scope = scope
     try:

@@ -82,8 +82,8 @@ class Look:
 def _steady_clock() -> Callable[[], float]:
     """Return a clock that starts at this machine's time and ignores later changes of that time.
 
-    A clock that is set forward would give clients fresh quota. One that is set back would make them wait for longer
-    than a period.
+    A clock that is set forward would give clients fresh quota. A clock that is set back would make clients
+    wait for longer than a period.
     """
     start = time.time() - time.monotonic()
     return lambda: (start + time.monotonic()) * 1000

@@ -436,7 +436,7 @@ class Operator:
     aliases: tuple[str, ...] = ()
 
 
-# The operator that negates a condition. It is no row, because its operand is a condition itself.
+# The operator that negates a condition. It is not a row, because its operand is a condition itself.
 NOT = "not"
 OPERATORS = {
     row.name: row

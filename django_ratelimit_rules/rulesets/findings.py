@@ -1,4 +1,4 @@
-"""Lints the rules of all tiers, and reports rows that are no valid rules.
+"""Lints the rules of all tiers, and reports rows that are not valid rules.
 
 A limiter's name and its rows go in, or no argument for all limiters. Findings of every severity come out.
 :mod:`engine.lint` explains them. Only :func:`everywhere` queries the database.

@@ -2,7 +2,7 @@
 
 Rows, or rules that :mod:`.file` read, become a :data:`Plain` ruleset. It holds only values that differ from the
 defaults, in a fixed order, and durations as ``1m``. :func:`dump` writes it as YAML that :mod:`.file` reads. The same
-rules always give the same bytes. A row that is no valid rule is written unchanged, and reading that YAML fails.
+rules always give the same bytes. A row that is not a valid rule is written unchanged, and reading that YAML fails.
 Permissions and versions are not known here.
 """
 
@@ -293,7 +293,7 @@ def _rule(fields: Mapping[str, Any]) -> Plain:
 
 
 def plain_default(name: str) -> Any:
-    """Return the plain value of a field that a rule does not state. Fields of rulesets have none."""
+    """Return the plain value of a field that a rule does not state. Fields of rulesets have no such value."""
     spec = SPECS.get(name)
     return None if spec is None else _value(spec, spec.default)
 

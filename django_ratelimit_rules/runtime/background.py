@@ -80,7 +80,7 @@ class Background(reset.Part):
             self._start()
 
     def after_fork(self) -> None:
-        """Forget the thread, because a forked process has none."""
+        """Forget the thread, because a forked process has no background thread."""
         self._lock = threading.Lock()
         # Held while the thread runs tasks. Reentrant, because a task may fork.
         self._at_work = threading.RLock()

@@ -1,4 +1,4 @@
-"""Sentences about the last day's comparisons with a legacy limiter, for the decision to take over from it."""
+"""Sentences about the last day's comparisons with a legacy limiter. They show whether it can be replaced."""
 
 from __future__ import annotations
 

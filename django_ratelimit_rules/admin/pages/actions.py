@@ -50,7 +50,7 @@ def shown(action: str) -> str:
         match = pattern.fullmatch(action)
         if match is not None:
             values = match.groupdict()
-            # Without values a percent sign in a translation is no placeholder.
+            # Without values a percent sign in a translation is not a placeholder.
             return gettext(template) % values if values else gettext(template)
     return action
 

@@ -67,7 +67,8 @@ class ClusterConnectionFactory(ConnectionFactory):  # type: ignore[misc]  # djan
             try:
                 self._clients[key] = CacheCluster(startup_nodes=nodes, **options)
             except (RedisClusterException, RedisError, OSError) as error:
-                # django-redis expects this exception for an unreachable Redis. The alias ignores or raises it.
+                # django-redis expects this exception for an unreachable Redis. It ignores or raises the exception,
+                # as the options of the alias say.
                 raise ConnectionInterrupted(connection=None) from RedisConnectionError(str(error))
         return self._clients[key]
 

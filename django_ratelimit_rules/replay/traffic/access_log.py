@@ -167,7 +167,7 @@ def _source(name: str) -> Source | None:
     if family in FAMILY_SOURCES and rest:
         column, read = FAMILY_SOURCES[family]
         return Source(column, lambda raw: read(raw, rest))
-    # A property that no log holds has one value for all requests, or none.
+    # A property that logs do not contain has the same fixed value for all requests, or is missing.
     unlogged = facts_of(name).unlogged
     return None if unlogged is None else Source(None, fixed=unlogged)
 
