@@ -12,6 +12,9 @@ from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
+# Import it before any test, because it keeps the default rates of the settings at its first import.
+from rest_framework import throttling  # noqa: F401
+
 from django_ratelimit_rules.engine import Mode
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.rulesets import file as rules_file
