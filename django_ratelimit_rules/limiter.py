@@ -12,7 +12,6 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 
 from . import (
@@ -512,7 +511,7 @@ def _returning(result: Result) -> Steps[Result]:
     return result
 
 
-_plan_in_thread = sync_to_async(engine.plan)
+_plan_in_thread = partial(threads.in_thread, engine.plan)
 
 
 def _when_asked(_names: Iterator[str]) -> None:

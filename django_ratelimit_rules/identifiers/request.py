@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import repeat
 from typing import Any, cast
 
-from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
+from asgiref.sync import async_to_sync, iscoroutinefunction
 from django.core.exceptions import SynchronousOnlyOperation
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, empty
@@ -25,6 +25,7 @@ from ..engine.values import ANONYMOUS, bounded, canonical
 from ..exceptions import CallableFailed
 from ..runtime import log_sampling
 from ..runtime.steps import Steps
+from ..runtime.threads import in_thread
 from . import builtin
 from .registry import AsyncProvider, Provider, provider_of
 from .state import state_of
@@ -60,7 +61,7 @@ def building(
 
 
 async def _build_in_thread(*arguments: Any) -> RequestIdentifier:
-    return await sync_to_async(RequestIdentifier)(*arguments)
+    return cast(RequestIdentifier, await in_thread(RequestIdentifier, *arguments))
 
 
 def http_request(request: object) -> HttpRequest:
@@ -166,11 +167,11 @@ async def _aprovide(name: str, request: HttpRequest) -> None:
         return
     if not iscoroutinefunction(provider):
         with suppress(CallableFailed):
-            await sync_to_async(_provided)(name, request)
+            await in_thread(_provided, name, request)
         return
     try:
         value = await cast(AsyncProvider, provider)(request)
-        provided[name] = _text(name, value) if is_plain({name: value}) else await sync_to_async(_text)(name, value)
+        provided[name] = _text(name, value) if is_plain({name: value}) else await in_thread(_text, name, value)
     except Exception as error:  # noqa: BLE001 -- a project's provider may raise anything
         provided[name] = _failed(name, error)
 
@@ -194,7 +195,7 @@ async def _aread_user(name: str, request: HttpRequest) -> str | None:
     user = await _auser(request)
     if _is_loaded(user):
         return _text(name, builtin.USER_READERS[name](user))
-    return await sync_to_async(lambda: _text(name, builtin.USER_READERS[name](user)))()
+    return cast(str | None, await in_thread(lambda: _text(name, builtin.USER_READERS[name](user))))
 
 
 async def _auser(request: HttpRequest) -> object:

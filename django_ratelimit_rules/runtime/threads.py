@@ -16,6 +16,20 @@ async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return the result of a function of the project."""
     if iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    result = await sync_to_async(function)(*args, **kwargs)
+    result = await in_thread(function, *args, **kwargs)
     # A lambda that calls an async function returns an awaitable, for example.
     return await result if isinstance(result, Awaitable) else result
+
+
+async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the result of a sync function that runs in a thread. Raises RuntimeError if it raises StopIteration."""
+    return await _in_thread(function, *args, **kwargs)
+
+
+@sync_to_async
+def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        # Before Python 3.12 a future rejects a StopIteration, and the task that waits for it would wait forever.
+        raise RuntimeError(f"{function!r} raised StopIteration") from error
