@@ -9,7 +9,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from django_ratelimit_rules import Limiter
-from django_ratelimit_rules.models import Rule, Ruleset
+from django_ratelimit_rules.admin.pages import history as history_pages
+from django_ratelimit_rules.models import Rule, Ruleset, RulesetVersion
 from django_ratelimit_rules.rulesets import limiter_names
 from tests.i18n import pseudo
 from tests.i18n.__main__ import LANGUAGES
@@ -193,3 +194,25 @@ def test_every_page_is_served_in_each_language_and_shows_no_english_text(admin_c
         assert answer.status_code == 200, name
         findings[name] = english & set(pseudo.texts(answer.content.decode()))
     assert {name: texts for name, texts in findings.items() if texts} == {}
+
+
+@pytest.mark.parametrize("language", ["de", "en-us"])
+def test_numbers_that_browsers_read_have_no_separators(admin_client, rich, settings, monkeypatch, language):
+    monkeypatch.setattr(history_pages, "PER_PAGE", 1)
+    RulesetVersion.objects.bulk_create(
+        RulesetVersion(ruleset="zz_search", number=number, content={}) for number in range(1, 1204)
+    )
+    Rule.objects.bulk_create(
+        Rule(ruleset=rich, name=f"zz_{number}", position=10 + number, **COUNTING) for number in range(1003)
+    )
+    settings.LANGUAGE_CODE, settings.USE_THOUSAND_SEPARATOR = language, True
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = None
+    switch = admin_client.get(address("switch", rich.pk, "off")).content.decode()
+    assert 'maxlength="2000"' in switch
+    reset = admin_client.get(PAGES["explained"](rich)).content.decode()
+    assert 'maxlength="2000"' in reset
+    rules = admin_client.get(address("change", rich.pk)).content.decode()
+    assert 'id="rules-1001"' in rules
+    versions = admin_client.get(address("history", rich.pk) + "?page=1100").content.decode()
+    assert 'href="?page=1101"' in versions
+    assert 'href="?page=1099"' in versions
