@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import yaml
 from django.db import DatabaseError, migrations, models, transaction
@@ -75,15 +76,22 @@ def _text(name, content):
     if not content:
         return f"{_flow(name)}: {{}}\n"
     lines = [f"{_flow(name)}:"]
-    lines += [f"  {field}: {_flow(value)}" for field, value in fields.items()]
-    if content.get("rules"):
-        lines.append("  rules:")
+    lines += [f"  {_key(field)}: {_flow(value)}" for field, value in fields.items()]
+    if "rules" in content:
+        # YAML reads a ruleset without any line as null, which is not a ruleset.
+        lines.append("  rules:" if content["rules"] else "  rules: []")
     for rule in content.get("rules", []):
         order = sorted(rule, key=lambda field: (field != "name", field != "action"))
         lines += [
-            f"    {' ' if number else '-'} {field}: {_flow(rule[field])}" for number, field in enumerate(order)
-        ]
+            f"    {' ' if number else '-'} {_key(field)}: {_flow(rule[field])}" for number, field in enumerate(order)
+        ] or ["    - {}"]
     return "".join(f"{line}\n" for line in lines)
+
+
+@cache
+def _key(field):
+    # YAML reads an unquoted on as true. Names of no known field may hold any character.
+    return field if re.fullmatch("[a-z_]+", field) and yaml.load(field, Loader) == field else _flow(field)
 
 
 def _flow(value):

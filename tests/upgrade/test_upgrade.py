@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 APP = "django_ratelimit_rules"
 FOLDER = Path(__file__).parent
 SITE = json.loads((FOLDER / "site.json").read_text("utf-8"))
-BEFORE, HEAD = "0005_partition_by", "0006_version_content"
+BEFORE, HEAD = "0005_partition_by", "0007_translatable"
 ADMIN = f"admin:{APP}_ruleset"
 
 
@@ -186,3 +186,23 @@ def test_the_way_back_keeps_every_version(upgraded):
             assert text.count("\n    - ") == len(content.get("rules", ()))
     migrate(HEAD)
     assert {each.pk: (each.content, each.unreadable) for each in RulesetVersion.objects.all()} == plain
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"rules": []},
+        {"mode": "off", "rules": []},
+        {"rules": [{}, {"name": "a"}]},
+        {"rules": [{"name": "a", "on": 1, "null": 2, "y": 3, "a: b": 4, "": 5, "# c": 6}]},
+        {"off": "\x85\u2028\ufeff"},
+    ],
+)
+def test_the_way_back_and_forth_keeps_odd_contents(upgraded, content):
+    kept = RulesetVersion.objects.create(ruleset="odd", number=1, content=content)
+    text = migrate(BEFORE).get_model(APP, "RulesetVersion").objects.get(pk=kept.pk).text
+    assert yaml.safe_load(text) == {"odd": content}
+    migrate(HEAD)
+    kept.refresh_from_db()
+    assert (kept.content, kept.unreadable) == (content, "")
