@@ -5,7 +5,6 @@ Catalogues of the package and of Django go in, a folder of compiled ones comes o
 
 from __future__ import annotations
 
-import gettext
 import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
@@ -13,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 import django
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
@@ -38,9 +37,10 @@ def compiled(folder: Path) -> Path:
             if message.id:
                 catalogue.add(message.id, string=_marked(message.id), context=message.context)
     for parts in ("conf", "contrib/admin", "contrib/auth"):
-        with (DJANGO / parts / "locale/de/LC_MESSAGES/django.mo").open("rb") as file:
-            for key in gettext.GNUTranslations(file)._catalog:
-                _add_django(catalogue, key)
+        # Django keeps all its texts in the English catalogue; a translated one may lack those of a new version.
+        with (DJANGO / parts / "locale/en/LC_MESSAGES/django.po").open("rb") as file:
+            for message in read_po(file):
+                _add_django(catalogue, message)
     target = folder / LANGUAGE / "LC_MESSAGES" / "django.mo"
     target.parent.mkdir(parents=True)
     buffer = BytesIO()
@@ -56,15 +56,13 @@ def _marked(texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return tuple(f"{OPEN}{texts[0 if number == 1 else 1]}{CLOSE}" for number in range(6))
 
 
-def _add_django(catalogue: Catalog, key: str | tuple[str, int]) -> None:
-    if isinstance(key, tuple):
-        # The key of a compiled plural holds the singular only, by which it is found. A catalogue holds each text once.
-        if key[0] not in catalogue:
-            catalogue.add((key[0], key[0]), string=_marked((key[0], key[0])))
-    elif key:
-        context, _, text = key.rpartition("\x04")
-        if not re.fullmatch(r"[A-Z_.,:/ -]*|[jNdYmFHisPe .,:/\\-]+", text):
-            catalogue.add(text, string=f"{OPEN}{text}{CLOSE}", context=context or None)
+def _add_django(catalogue: Catalog, message: Message) -> None:
+    texts = message.id
+    if not texts or catalogue.get(texts if isinstance(texts, str) else texts[0], message.context):
+        return
+    if isinstance(texts, str) and re.fullmatch(r"[A-Z_.,:/ -]*|[jNdYmFHisPe .,:/\\-]+", texts):
+        return
+    catalogue.add(texts, string=_marked(texts), context=message.context)
 
 
 class _Texts(HTMLParser):
