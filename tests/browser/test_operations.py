@@ -80,7 +80,7 @@ def test_a_decision_id_shows_why_that_request_was_refused(page, busy):
     assert page.get_by_label("Address").input_value() == CLIENT
     page.get_by_label("Decision id").fill("nosuchid")
     page.get_by_role("button", name="Show").click()
-    assert "Nothing is kept" in page.locator(".messagelist").inner_text()
+    assert "There is no record of decision “nosuchid”" in page.locator(".messagelist").inner_text()
 
 
 @pytest.mark.parametrize("page", [{}, {"java_script_enabled": False}], indirect=True, ids=["script", "no script"])
