@@ -27,7 +27,7 @@ from ..legacy.drafts import (
 )
 
 HEADING = [
-    "Drafts of rules, from the decorators of django-ratelimit. All are in a dry run: applied, they refuse nobody.",
+    "Drafts of rules, from the decorators of django-ratelimit. All are in a dry run, so they block no call.",
     "What differs for all of them: a window starts with a client's first call, there at times of the clock, others"
     " for each key. A refusal is a 429, there a 403. When the store fails, the project's failure mode answers,"
     " there it refuses unless RATELIMIT_FAIL_OPEN. HEAD counts as GET, there apart. Calls of is_ratelimited() in the"

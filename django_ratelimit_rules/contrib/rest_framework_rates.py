@@ -30,7 +30,7 @@ from ..legacy.drafts import (
 from .rest_framework import RuleThrottle
 
 HEADING = [
-    "Drafts of rules, from the throttles of Django REST framework. All are in a dry run: applied, they refuse nobody.",
+    "Drafts of rules, from the throttles of Django REST framework. All are in a dry run, so they block no call.",
     "One limiter for each scope, because views of one scope share their counters. What differs for all of them: REST"
     " framework remembers the time of each call, so that no period ever sees more than the limit; a sliding window"
     " estimates that from two numbers. IPv6 addresses count by network, there each for itself. Retry-After is the time"

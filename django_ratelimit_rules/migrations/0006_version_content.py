@@ -14,7 +14,7 @@ ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\u
 
 
 def to_content(apps, schema_editor):
-    """Parse the texts. A text that cannot be parsed or stored stays in ``unreadable``."""
+    """Parse the texts. An unreadable text stays in ``unreadable``."""
     for version in _versions(apps, schema_editor):
         if not version.unreadable:
             continue
@@ -24,7 +24,7 @@ def to_content(apps, schema_editor):
             with transaction.atomic(using=schema_editor.connection.alias):
                 version.save(update_fields=["content", "unreadable"])
         except (ValueError, DatabaseError):
-            # PostgreSQL stores no NUL in JSON, though it stores its escape in a text.
+            # PostgreSQL stores no NUL in JSON, though it stores its escape in a string.
             continue
 
 
@@ -71,7 +71,7 @@ def _content(name, text):
 
 
 def _text(name, content):
-    # Earlier releases cut a text into rules where a line begins with four blanks and a dash.
+    # Earlier releases split texts into rules where a line begins with four blanks and a dash.
     fields = {field: value for field, value in content.items() if field != "rules"}
     if not content:
         return f"{_flow(name)}: {{}}\n"

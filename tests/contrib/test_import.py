@@ -171,7 +171,7 @@ def test_drafts_enforced_refuse_the_same_calls_as_before(tmp_path, settings):
         ]
 
     rules = ruleset_text.load(text_of("django-ratelimit"), "draft.yaml")["search"].rules
-    # The clock stands still: the old decorator counts by the minute of the clock, and one may end between two calls.
+    # Stop the clock. The old decorator counts by the minute of the clock, and a minute may end between two calls.
     clock = mock.patch("time.time", return_value=time.time())
     with clock, override_settings(ROOT_URLCONF=Urls), override_ruleset("search", rules):
         passed = [[Client().get(url).status_code == 200 for _ in range(8)] for url in ("/old/", "/new/")]

@@ -1,4 +1,4 @@
-"""A pseudo-language: every text that can be translated stands between ⟦ and ⟧, so that all others are seen.
+"""A pseudo-language: it puts ⟦ and ⟧ around every text that can be translated, so that a test sees all others.
 
 Catalogues of the package and of Django go in, a folder of compiled ones comes out; of a page, the words outside.
 """
@@ -25,7 +25,7 @@ SEPARATOR = "\x1f"
 SHOWN_ATTRIBUTES = ("alt", "aria-label", "placeholder", "title")
 BUTTONS = ("button", "reset", "submit")
 UNREAD = ("code", "pre", "script", "style", "svg", "template", "textarea")
-# A link or a name of code may stand in any language.
+# A link or a name of code may be in any language.
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 

@@ -1,6 +1,6 @@
 /* Converts conditions from JSON to rows of the builder and back. Uses no element of the page but its JSON data.
  *
- * A row is {property, operator, text, original}. With the operator "not all" it has parts instead of a text, which are
+ * A row is {property, operator, text, original}. With the operator "not all" it has parts instead of text, which are
  * rows without a property. An unchanged row keeps its JSON as `original`, so that the same JSON is written again.
  * If JSON cannot be shown without a loss, parse() throws Unsupported with a message for the page. The server validates.
  */
@@ -30,7 +30,7 @@ window.ratelimit.conditions = (() => {
     }
 
     const kindOf = (key) => operators().kinds[key.replace(/^not /, "")];
-    /** Return whether a row of this operator has a text input. */
+    /** Return whether a row of this operator has an input for text. */
     const hasText = (key) => key !== NOT_ALL && kindOf(key) !== "flag";
     const isList = (key) => ["list", "some"].includes(kindOf(key));
     const INTEGER = /^(0|-?[1-9]\d{0,14})$/;
