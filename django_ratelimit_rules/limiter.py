@@ -125,19 +125,27 @@ class Limiter:
 
     def check(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Count, charge and decide."""
-        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else run(self._ask(identifier, cost, context, blocking=True))
+        who = denial_cache.who(self.name, identifier)
+        again = self._refused_again(who, cost) if who else None
+        return again if again is not None else run(self._ask(identifier, cost, context, who=who, blocking=True))
 
     async def acheck(self, identifier: Identifier, cost: Number = 1, context: object = None) -> Result:
         """Async version of :meth:`check`, with one non-blocking Redis call on the running event loop."""
-        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else await arun(self._ask(identifier, cost, context))
+        who = denial_cache.who(self.name, identifier)
+        again = self._refused_again(who, cost) if who else None
+        return again if again is not None else await arun(self._ask(identifier, cost, context, who=who))
 
     def _ask(
-        self, identifier: Identifier, cost: Number, context: object, verb: Verb = CHECK, *, blocking: bool = False
+        self,
+        identifier: Identifier,
+        cost: Number,
+        context: object,
+        verb: Verb = CHECK,
+        *,
+        who: Who | None = None,
+        blocking: bool = False,
     ) -> Steps[Result]:
         """Return the steps that ask Redis. An identifier or a cost of a wrong type raises here, before the first."""
-        who = denial_cache.who(self.name, identifier) if settings.DENIAL_CACHE and verb is CHECK else None
         value_of, cost = values(identifier), cost_of(cost)
         if settings.ENABLED:
             return self._check(value_of, cost, context, verb, who=who, blocking=blocking)
@@ -180,11 +188,10 @@ class Limiter:
                 denial_cache.remember(current(), who, ruleset, planned)
         return self._finish(ruleset, planned, result, cost, seconds, verb)
 
-    def _refused_again(self, identifier: Identifier, cost: Number) -> Result | None:
+    def _refused_again(self, who: Who, cost: Number) -> Result | None:
         """Block a call that was blocked a moment ago, without Redis. Returns None if that is not certain."""
         started = monotonic()
-        who = denial_cache.who(self.name, identifier)
-        asked = denial_cache.again(who, cost, started) if who else None
+        asked = denial_cache.again(who, cost, started)
         if asked is None:
             return None
         result = engine.decide(asked.plan, (asked.denial.tally_now(cost, started),), cost)
@@ -334,8 +341,9 @@ class Limiter:
         return decided_by_legacy(result, bool(legacy_blocked))
 
     def _ask_unless_refused(self, identifier: Identifier, cost: Number, context: object) -> Steps[Result]:
-        again = self._refused_again(identifier, cost) if settings.DENIAL_CACHE else None
-        return again if again is not None else (yield from self._ask(identifier, cost, context))
+        who = denial_cache.who(self.name, identifier)
+        again = self._refused_again(who, cost) if who else None
+        return again if again is not None else (yield from self._ask(identifier, cost, context, who=who))
 
     def check_request(
         self,
