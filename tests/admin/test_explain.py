@@ -19,6 +19,7 @@ from django_ratelimit_rules.identifiers import property_provider
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.monitoring import decisions
 from django_ratelimit_rules.testing import override_ruleset
+from tests.servers import AWAY
 
 pytestmark = pytest.mark.django_db
 
@@ -203,7 +204,7 @@ def test_texts_that_no_page_can_hold_and_markup_are_shown_escaped(ask):
 
 
 def test_without_redis_the_page_reports_it_and_the_decision_of_the_failure_mode(ask, settings):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     with override_ruleset("search", [Rule("all", **COUNTING)], failure_mode="closed"):
         page = ask(ip=IP)
     assert page["verdict"] == "Blocked: the check failed, so the failure mode decided."
@@ -271,7 +272,7 @@ def test_a_reset_of_a_limiter_without_a_row_is_logged_under_its_name(ask):
 
 
 def test_a_failed_reset_is_reported_and_not_logged(ask, settings):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     with override_ruleset("search", [Rule("all", **COUNTING)]):
         assert "Nothing was reset" in ask(ip=IP, reset="Reset", reason="why")["page"]
     assert not LogEntry.objects.exists()

@@ -17,11 +17,11 @@ from django_ratelimit_rules.models import Ruleset, RulesetVersion
 from django_ratelimit_rules.monitoring.last_hour import Series
 from django_ratelimit_rules.rulesets import history
 from django_ratelimit_rules.testing import override_ruleset
+from tests.servers import AWAY
 
 COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
 EXPLAIN = "/admin/django_ratelimit_rules/ruleset/explain/"
 FIRST = 1_700_000_000 // 60 * 60
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def series(calls: int = 0, exceeded: int = 0, blocked: int = 0, minute: int = 30) -> Series:
@@ -143,7 +143,7 @@ def test_no_client_written_text_is_on_the_page(admin_client, url):
 def test_without_redis_and_switched_off_the_page_reports_it(admin_client, url, settings, live):
     settings.RATELIMIT_RULES_LIVE = live
     if live:
-        settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+        settings.CACHES = AWAY
     page = admin_client.get(url).content.decode()
     assert ("failed" if live else "RATELIMIT_RULES_LIVE is off") in page
 

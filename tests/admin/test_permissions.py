@@ -149,7 +149,6 @@ def reset() -> Posts:
     return lambda client: client.post(at("explain"), asked)
 
 
-WITH_MODE = TEXT.replace("plain:\n", "plain:\n  mode: off\n")
 CHANGES: dict[str, tuple[Callable[[], Posts], str]] = {
     "add": (added, "change_limits"),
     "save as new": (lambda: edited("plain", name="copied", _saveasnew="1"), "change_limits"),

@@ -19,6 +19,7 @@ from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.testing import override_ruleset
 from tests.admin.test_admin import Page
 from tests.replay.test_logs import LINE, LOG
+from tests.servers import AWAY
 
 REPLAY = reverse("admin:django_ratelimit_rules_ruleset_replay")
 SUGGEST = reverse("admin:django_ratelimit_rules_ruleset_suggest")
@@ -160,7 +161,7 @@ def test_a_file_too_large_is_refused_packed_and_unpacked(admin_client, monkeypat
 
 
 def test_an_unavailable_redis_is_reported(admin_client, settings):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     assert "ratelimit-problem" in ask(admin_client, traffic="record")
 
 

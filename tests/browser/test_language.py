@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.browser.conftest import address, opened, ready
 from tests.i18n import pseudo
 
@@ -14,13 +12,6 @@ TEXTS = """(row) => [...row.querySelectorAll(":is(.ratelimit-builder, .ratelimit
         ...["aria-label", "title", "placeholder"].map((name) => element.getAttribute(name)),
         ...[...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.data),
     ].filter((text) => /\\p{L}{2}/u.test(text || "")))"""
-
-
-@pytest.fixture
-def pseudo_language(settings, tmp_path):
-    settings.LANGUAGES = [(pseudo.LANGUAGE, "zz")]
-    settings.LOCALE_PATHS = [pseudo.compiled(tmp_path)]
-    settings.LANGUAGE_CODE = pseudo.LANGUAGE
 
 
 def test_every_text_of_the_scripts_is_in_the_language_of_the_page(pseudo_language, page, ruleset):

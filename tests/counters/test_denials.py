@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import fields, replace
@@ -17,6 +16,7 @@ from django_ratelimit_rules.engine import Result
 from django_ratelimit_rules.monitoring import recording
 from django_ratelimit_rules.signals import checked
 from django_ratelimit_rules.testing import override_ruleset
+from tests.forks import in_child, needs_fork
 from tests.servers import wait_until
 
 WINDOW = Rule("full", limit=2, period=60, characteristics=["user"])
@@ -324,17 +324,15 @@ def test_a_record_holds_each_refusal(settings):
     assert recording.size() == 6
 
 
+@needs_fork
 def test_a_forked_child_does_not_report_its_parents_refusals():
     with override_ruleset("api", [WINDOW]):
         limiter = Limiter("api")
         for _ in range(2):
             limiter.check({"user": 1})
         refused(limiter, 5)
-        child = os.fork()
-        if child == 0:
-            # Redis is asked, because a lower cost might be allowed. It has counted one refusal.
-            os._exit(0 if limiter.check({"user": 1}, 0.5).evaluations[0].count == 3.5 else 1)
-        assert os.waitpid(child, 0)[1] == 0
+        # Redis is asked, because a lower cost might be allowed. It has counted one refusal.
+        assert in_child(lambda: limiter.check({"user": 1}, 0.5).evaluations[0].count == 3.5) == 0
         assert limiter.check({"user": 1}, 0.5).evaluations[0].count == 8
 
 

@@ -15,6 +15,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,6 +128,7 @@ def _around(text: str, start: int) -> str:
     return " ".join(text[max(0, start - 40) : start + 40].split())
 
 
+@cache
 def counts() -> dict[str, dict[str, int]]:
     """Return the present numbers of the package and of the documents."""
     package = Counter(finding.name for finding in of_package())

@@ -14,7 +14,7 @@ PAGE = "CONTRIBUTING.md"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SET_UP, INSTALL = take(f"{PAGE}#set-up")[0].splitlines()
 COMMANDS = [line.partition("  #")[0].strip() for line in take(f"{PAGE}#running-everything")[0].splitlines()]
-# Files that the tables name before the change that adds them.
+# Tools that the commands of the guide run.
 TOOLS = {"ruff", "mypy", "import-linter", "tox"}
 
 

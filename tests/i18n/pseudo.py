@@ -29,18 +29,26 @@ UNREAD = ("code", "pre", "script", "style", "svg", "template", "textarea")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
+def po(language: str, package: Path = PACKAGE) -> Path:
+    """Return the path of a language's catalogue."""
+    return package / f"locale/{language}/LC_MESSAGES/django.po"
+
+
+def messages(path: Path) -> list[Message]:
+    """Return the messages of a catalogue, without its header."""
+    with path.open("rb") as file:
+        return [message for message in read_po(file) if message.id]
+
+
 def compiled(folder: Path) -> Path:
     """Write the pseudo-language's catalogue into a folder of catalogues; return that folder."""
     catalogue = Catalog(locale=LANGUAGE)
-    with (PACKAGE / "locale/de/LC_MESSAGES/django.po").open("rb") as file:
-        for message in read_po(file):
-            if message.id:
-                catalogue.add(message.id, string=_marked(message.id), context=message.context)
+    for message in messages(po("de")):
+        catalogue.add(message.id, string=_marked(message.id), context=message.context)
     for parts in ("conf", "contrib/admin", "contrib/auth"):
         # Django keeps all its texts in the English catalogue; a translated one may lack those of a new version.
-        with (DJANGO / parts / "locale/en/LC_MESSAGES/django.po").open("rb") as file:
-            for message in read_po(file):
-                _add_django(catalogue, message)
+        for message in messages(DJANGO / parts / "locale/en/LC_MESSAGES/django.po"):
+            _add_django(catalogue, message)
     target = folder / LANGUAGE / "LC_MESSAGES" / "django.mo"
     target.parent.mkdir(parents=True)
     buffer = BytesIO()
@@ -58,7 +66,7 @@ def _marked(texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
 
 def _add_django(catalogue: Catalog, message: Message) -> None:
     texts = message.id
-    if not texts or catalogue.get(texts if isinstance(texts, str) else texts[0], message.context):
+    if catalogue.get(texts if isinstance(texts, str) else texts[0], message.context):
         return
     if isinstance(texts, str) and re.fullmatch(r"[A-Z_.,:/ -]*|[jNdYmFHisPe .,:/\\-]+", texts):
         return
@@ -93,11 +101,8 @@ class _Texts(HTMLParser):
 
 def catalogue(language: str) -> dict[str, str]:
     """Return the translations of a language, by their English texts; of those with a number, the singular."""
-    with (PACKAGE / f"locale/{language}/LC_MESSAGES/django.po").open("rb") as file:
-        found = ((message.id, message.string) for message in read_po(file) if message.id)
-        return {
-            key if isinstance(key, str) else key[0]: text if isinstance(text, str) else text[0] for key, text in found
-        }
+    found = ((message.id, message.string) for message in messages(po(language)))
+    return {key if isinstance(key, str) else key[0]: text if isinstance(text, str) else text[0] for key, text in found}
 
 
 def texts(html: str) -> list[str]:

@@ -10,20 +10,11 @@ import subprocess
 import sys
 
 import pytest
-from babel.messages.pofile import read_po
 
 from tests.i18n.__main__ import LANGUAGES, PACKAGE
+from tests.i18n.pseudo import messages, po
 
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%")
-
-
-def messages(path):
-    with path.open("rb") as file:
-        return [message for message in read_po(file) if message.id]
-
-
-def po(language, package=PACKAGE):
-    return package / f"locale/{language}/LC_MESSAGES/django.po"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

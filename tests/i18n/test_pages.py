@@ -33,18 +33,6 @@ DATA = (
 )
 
 
-@pytest.fixture(scope="module")
-def catalogues(tmp_path_factory):
-    return pseudo.compiled(tmp_path_factory.mktemp("locale"))
-
-
-@pytest.fixture
-def pseudo_language(settings, catalogues):
-    settings.LANGUAGES = [(pseudo.LANGUAGE, "zz")]
-    settings.LOCALE_PATHS = [catalogues]
-    settings.LANGUAGE_CODE = pseudo.LANGUAGE
-
-
 @pytest.fixture
 def rich(db, monkeypatch) -> Ruleset:
     """A ruleset of everything that pages show: findings, rules of each action, disabled, unreadable, versions."""

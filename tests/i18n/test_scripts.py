@@ -6,19 +6,10 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from tests.i18n import pseudo
 from tests.i18n.__main__ import PACKAGE
 
 ADDRESS = "/admin/django_ratelimit_rules/ruleset/add/"
-
-
-@pytest.fixture
-def pseudo_language(settings, tmp_path):
-    settings.LANGUAGES = [(pseudo.LANGUAGE, "zz")]
-    settings.LOCALE_PATHS = [pseudo.compiled(tmp_path)]
-    settings.LANGUAGE_CODE = pseudo.LANGUAGE
 
 
 def data_of_scripts(page: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from django_ratelimit_rules.models import Rule as RuleRow
 from django_ratelimit_rules.models import Ruleset
 from django_ratelimit_rules.monitoring import decisions, exceeding_clients, last_hour
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
+from tests.servers import AWAY
 
 COUNTING = {"characteristics": ["ip"], "limit": 0, "period": 60}
 FULL = Rule("full", **COUNTING)
@@ -75,7 +76,7 @@ def test_switched_off_nothing_is_kept(limiter, redis_client, settings):
 
 
 def test_without_redis_there_is_no_id(settings, caplog):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     with override_ruleset("search", [FULL], failure_mode="closed"), caplog.at_level(logging.CRITICAL):
         result = Limiter("search").check({"ip": "203.0.113.7"})
     assert (result.blocked, result.decision) == (True, None)

@@ -17,7 +17,7 @@ from django_ratelimit_rules.monitoring import exceeding_clients
 from django_ratelimit_rules.monitoring.exceeding_clients import Clients
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
-from tests.servers import wait_until
+from tests.servers import AWAY, wait_until
 
 COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
 RULES = [Rule("shadow", action="log", **COUNTING | {"limit": 1}), Rule("all", **COUNTING)]
@@ -108,7 +108,7 @@ def test_switched_off_nothing_is_noted_and_without_redis_nothing_breaks(limiter,
     settings.RATELIMIT_RULES_LIVE = True
     for _ in range(3):
         limiter.check({"ip": "203.0.113.1"})
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     exceeding_clients.write()
 
 
@@ -159,5 +159,5 @@ def test_in_a_dry_run_it_shows_the_requests_that_would_have_been_blocked(confirm
 
 @pytest.mark.django_db
 def test_without_redis_the_confirmation_reports_it(confirmation, limiter, settings):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     assert "Not known:" in confirmation("switch", "off")

@@ -18,7 +18,8 @@ from django_ratelimit_rules.monitoring.fullest_counters import heaviest
 from django_ratelimit_rules.monitoring.last_hour import Totals
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
-from tests.servers import wait_until
+from tests.forks import in_child, needs_fork
+from tests.servers import AWAY, wait_until
 
 COUNTING = {"characteristics": ["ip"], "limit": 2, "period": 60}
 RULES = [
@@ -181,7 +182,7 @@ def test_foreign_data_does_no_harm(limiter, redis_client, field):
 def test_without_redis_nothing_is_lost_for_an_hour_and_no_more_is_kept(limiter, settings):
     limiter.check({"ip": "203.0.113.7"})
     working = settings.CACHES
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     for _ in range(3):
         last_hour.write()
     last_hour.unwritten.waiting[("search", int(time.time()) // 60 - 90)] = {last_hour.ALL: [7, 0, 0]}
@@ -198,14 +199,15 @@ def test_switched_off_nothing_is_counted_written_or_reported(limiter, settings, 
     assert (last_hour.unwritten.waiting, live_keys(redis_client), last_hour.of_limiter("search")) == ({}, [], None)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_forked_child_does_not_count_its_parents_calls_again(limiter):
     limiter.check({"ip": "203.0.113.7"})
-    child = os.fork()
-    if child == 0:
+
+    def write() -> bool:
         last_hour.write()
-        os._exit(0)
-    os.waitpid(child, 0)
+        return True
+
+    assert in_child(write) == 0
     assert last_hour.of_limiter("search").all.totals.calls == 1
 
 

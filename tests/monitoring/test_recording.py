@@ -16,7 +16,7 @@ from django_ratelimit_rules.counters.aliases import current
 from django_ratelimit_rules.monitoring import recording
 from django_ratelimit_rules.runtime import background
 from django_ratelimit_rules.testing import override_ruleset
-from tests.servers import wait_until
+from tests.servers import AWAY, wait_until
 
 RULES = [Rule("all", characteristics=["ip", "header.x-key"], limit=5, period=60)]
 
@@ -153,7 +153,7 @@ def test_a_setting_that_is_none_and_a_redis_that_is_away_disturb_no_check(settin
     assert "could not be recorded" in caplog.text
     settings.RATELIMIT_RULES_RECORD = 1
     Limiter("search").check({"ip": "203.0.113.7"})
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     recording.write()
 
 

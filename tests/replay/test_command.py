@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django_ratelimit_rules import Limiter, Rule
 from django_ratelimit_rules.testing import override_ruleset
 from tests.replay.test_logs import LINE, LOG
+from tests.servers import AWAY
 
 LIMIT = """
 site:
@@ -118,7 +119,7 @@ def test_our_own_record_is_replayed(settings, rules):
 
 
 def test_an_unavailable_redis_is_reported_without_a_traceback(settings, rules):
-    settings.CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
+    settings.CACHES = AWAY
     with pytest.raises(CommandError, match="redis: "):
         run("--rules", rules, "--traffic", "redis")
 

@@ -32,9 +32,7 @@ COMPUTED = Rule("zz_computed", limit=lambda request: request.limit, period=60)
 
 
 @pytest.fixture
-def pseudo_language(settings, tmp_path):
-    settings.LANGUAGES = [(pseudo.LANGUAGE, "zz")]
-    settings.LOCALE_PATHS = [pseudo.compiled(tmp_path)]
+def pseudo_language(pseudo_language):
     with translation.override(pseudo.LANGUAGE):
         yield
 

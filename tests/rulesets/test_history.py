@@ -31,6 +31,10 @@ def apply(text, author=ADA, **options):
     return history.apply(ruleset_text.load(text, "text.yaml"), author, **options)
 
 
+def refuse(before, after):
+    raise PermissionDenied("no")
+
+
 def kept(name="search"):
     return [(v.number, v.user, v.action) for v in RulesetVersion.objects.filter(ruleset=name).order_by("number")]
 
@@ -106,10 +110,6 @@ def test_a_version_that_can_no_longer_be_read_is_refused_and_nothing_changes():
 
 def test_a_change_without_permission_is_undone_completely():
     apply(ONE)
-
-    def refuse(before, after):
-        raise PermissionDenied("no")
-
     with pytest.raises(PermissionDenied):
         apply(TWO, Author("eve", allow=refuse))
     assert Rule.objects.get().limit == 1
@@ -185,10 +185,6 @@ def test_any_other_change_of_rulesets_is_announced_once(announced):
 
 
 def test_a_change_that_is_taken_back_is_not_announced(announced):
-
-    def refuse(before, after):
-        raise PermissionDenied("no")
-
     with pytest.raises(PermissionDenied):
         apply(ONE, Author("eve", allow=refuse))
     assert announced == []

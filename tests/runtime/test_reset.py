@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import threading
 import time
 from pathlib import Path
@@ -26,11 +24,12 @@ from django_ratelimit_rules.rulesets import refresh, snapshot
 from django_ratelimit_rules.rulesets import text as ruleset_text
 from django_ratelimit_rules.runtime import log_sampling, reset
 from django_ratelimit_rules.testing import override_ruleset, reset_counters
+from tests.forks import in_child, needs_fork
+from tests.servers import AWAY
 
 PACKAGE = Path(django_ratelimit_rules.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 FULL = Rule("full", characteristics=["ip"], limit=0, period=60)
-AWAY = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
 # Parts without a reset: the next test can use the thread and open connections, and metrics only grow.
 KEEPING = {"background", "counters.transport.blocking", "metrics"}
 
@@ -162,33 +161,16 @@ def test_a_changed_setting_is_read_again(settings):
 
 # --- forks
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-
-
-def in_child(function) -> int:
-    """Call a function in a forked child. Return 0 if it returns True within five seconds."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(5)
-            status = 0 if function() else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 LOCKS = {
     "snapshot": lambda: snapshot.rules.lock,
     "loading": lambda: snapshot.rules.loading,
     "local": lambda: limiter.local.counters.lock,
-    "metrics": lambda: metrics.pending.lock,
     "divergence": lambda: divergence.comparisons.lock,
 }
 
 
 @needs_fork
-@pytest.mark.parametrize("name", [name for name in LOCKS if name != "metrics"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_a_forked_worker_has_fresh_locks(name):
     lock, held, let_go = LOCKS[name](), threading.Event(), threading.Event()
 
@@ -267,6 +249,7 @@ def test_a_part_that_fails_at_a_fork_is_logged_and_stops_no_other(caplog, monkey
     assert "Failing.before_fork" in caplog.text
 
 
+@needs_fork
 def test_denials_of_the_parent_are_no_concern_of_a_child(settings):
     settings.RATELIMIT_RULES_DENIAL_CACHE = 10
     with override_ruleset("search", [FULL]):
